@@ -199,19 +199,19 @@ type Friends struct {
 
 // Rankings configures how rankings are read.
 type Rankings struct {
-	MaxStaleness time.Duration `koanf:"max_staleness" validate:"omitempty,min=100ms,max=10s" doc:"How old a ranking may be, 100ms to 10s. A process then keeps copies of the current buckets of boards with change_stream, and asks Redis only where a copy may be older. 0s: it always asks Redis."`
-	Memory       Size          `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for these copies, at least 1 MB. A bucket takes 8 bytes for each user of the app, in steps of 524 KB. A bucket without room is read from Redis. Sets of friends and members take what is left, about 3 bytes for each person."`
+	MaxStaleness time.Duration `koanf:"max_staleness" validate:"omitempty,min=100ms,max=10s" doc:"How old a ranking may be, 100ms to 10s. A process then keeps copies of the current buckets of boards with change_stream, and asks Redis only where a copy may be older. 0s: it always asks Redis. Without Redis rankings are never stale, and it must be 0s."`
+	Memory       Size          `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for these copies, at least 1 MB. A bucket takes 8 bytes for each user of the app, in steps of 524 KB. A bucket without room is read from Redis. Sets of friends and members take what is left, about 3 bytes for each person; without Redis, all of it."`
 	OrderMemory  Size          `koanf:"order_memory" doc:"Memory of a process for the order of these copies, from which it answers top, around and me: 19 bytes for each user with a score. A bucket without room, or all with 0, are read from Redis."`
 }
 
-// Cache configures the copies of sets in Redis.
+// Cache configures the copies of sets.
 type Cache struct {
-	SetsTTL time.Duration `koanf:"sets_ttl" validate:"min=1m,max=24h" doc:"How long Redis keeps a set after it was loaded, 1m to 24h. A ranking whose sets are missing reads them in Postgres, which costs about as much as the ranking itself. It bounds how long a set can be wrong after a failover of Redis lost its removal."`
+	SetsTTL time.Duration `koanf:"sets_ttl" validate:"min=1m,max=24h" doc:"How long a set of friends or members is kept after it was loaded, 1m to 24h. A ranking whose sets are missing reads them in SQL, which costs about as much as the ranking itself. It bounds how long a set can be wrong after a failover of Redis lost its removal."`
 }
 
 // Directory configures the directory of users.
 type Directory struct {
-	Memory Size `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for records and row ids of users, at least 1 MB. 128 MB hold about a million users, or 900000 if their ids are UUIDs. Others are read from Redis, in one more round trip."`
+	Memory Size `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for records and row ids of users, at least 1 MB. 128 MB hold about a million users, or 900000 if their ids are UUIDs. Others are read from Redis, in one more round trip, or without Redis from SQL."`
 }
 
 // Default returns the settings used when nothing is configured.

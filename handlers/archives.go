@@ -39,7 +39,7 @@ type archiveRun struct {
 	State      models.ArchiveState `json:"state" enum:"running,failed,complete" doc:"A run that is not complete is resumed by the next archival"`
 	Attempts   int                 `json:"attempts" doc:"How often it was started"`
 	Shards     int                 `json:"shards" doc:"Sorted sets that held the bucket"`
-	Moved      int64               `json:"moved" doc:"Entries read from Redis so far"`
+	Moved      int64               `json:"moved" doc:"Entries read so far"`
 	Entries    int64               `json:"entries" doc:"Entries of the bucket in the archive when the run completed; 0 until then"`
 	ScoreSum   int64               `json:"score_sum" doc:"The sum of their scores"`
 	Error      string              `json:"error" doc:"Why the run failed; empty otherwise"`

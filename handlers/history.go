@@ -22,7 +22,7 @@ type historyHandlers struct {
 var listHistory = operation{
 	id:      "getHistory",
 	summary: "List one's days",
-	description: "The user's days, newest first, from Redis and the archive alike; days without a score are left out. " +
+	description: "The user's days, newest first, hot and archived ones alike; days without a score are left out. " +
 		"A month is `?from=2026-10-01&to=2026-10-31`, at most 366 days; without both it is the last 31 days. " +
 		"`&for=1002` returns a friend's days. " +
 		"Archived days from long before the friendship are left out (setting friends.history_days).",

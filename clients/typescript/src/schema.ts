@@ -650,7 +650,7 @@ export interface paths {
         };
         /**
          * List one's days
-         * @description The user's days, newest first, from Redis and the archive alike; days without a score are left out. A month is `?from=2026-10-01&to=2026-10-31`, at most 366 days; without both it is the last 31 days. `&for=1002` returns a friend's days. Archived days from long before the friendship are left out (setting friends.history_days). A user may make two of the calls about many days at a time; a further one waits for a second and is then 429 `busy`.
+         * @description The user's days, newest first, hot and archived ones alike; days without a score are left out. A month is `?from=2026-10-01&to=2026-10-31`, at most 366 days; without both it is the last 31 days. `&for=1002` returns a friend's days. Archived days from long before the friendship are left out (setting friends.history_days). A user may make two of the calls about many days at a time; a further one waits for a second and is then 429 `busy`.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -1404,7 +1404,7 @@ export interface components {
             finished_at: string | null;
             /**
              * Format: int64
-             * @description Entries read from Redis so far
+             * @description Entries read so far
              */
             moved: number;
             /**

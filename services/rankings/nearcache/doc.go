@@ -57,9 +57,8 @@
 // another server all copies are dropped, because it may lack entries that were not read yet.
 // After a failover a copy may be as outdated as the set in Redis, until the loss is detected.
 //
-// The copies are sorted row ids as differences, those that were not used for the longest time go
-// first, and they take what the tables leave of rankings.memory. A copy is used for ten minutes
-// at most.
+// The copies are in a cache.Memory, and take what the tables leave of rankings.memory. A copy is
+// used for ten minutes at most.
 //
 // TestSoakModel lets several processes take steps in the order of a seed, with other steps
 // between each command and its reply, and compares every answer with what Redis has had since
