@@ -30,7 +30,12 @@ type LocalStats struct{ Found, Missing atomic.Int64 }
 type marks struct {
 	mu sync.Mutex
 	of map[Set]mark
+	// most is the number of marks above which those that no longer hold are removed.
+	most int
 }
+
+// fewMarks is the number of marks in a stripe that may stay although they no longer hold.
+const fewMarks = 64
 
 // mark prevents copies of a set.
 type mark struct {
@@ -113,14 +118,9 @@ func (l *Local) clear(_ context.Context, _ writer, sets []Set) error {
 	return nil
 }
 
-// keep implements Copies. The marks last as long as a copy. Those of earlier changes that no
-// longer hold are removed.
+// keep implements Copies. The marks last as long as a copy.
 func (l *Local) keep(_ context.Context, _ writer, sets []Set) error {
 	l.change(sets, func(m *mark, now time.Time) { m.changes, m.until = m.changes-1, now.Add(l.lifetime) })
-	now := l.elapsed()
-	for i := range l.marks {
-		l.marks[i].forgetOld(now)
-	}
 	return nil
 }
 
@@ -137,17 +137,15 @@ func (m *marks) change(of Set, now time.Time, change func(m *mark, now time.Time
 	defer m.mu.Unlock()
 	changed := m.of[of]
 	change(&changed, now)
-	if changed.holds(now) {
-		m.of[of] = changed
-	} else {
+	if !changed.holds(now) {
 		delete(m.of, of)
+		return
 	}
-}
-
-func (m *marks) forgetOld(now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	maps.DeleteFunc(m.of, func(_ Set, m mark) bool { return !m.holds(now) })
+	m.of[of] = changed
+	if len(m.of) > m.most {
+		maps.DeleteFunc(m.of, func(_ Set, m mark) bool { return !m.holds(now) })
+		m.most = 2*len(m.of) + fewMarks
+	}
 }
 
 // RemoveOf implements Copies.

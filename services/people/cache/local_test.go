@@ -72,13 +72,15 @@ func TestLocalMarksAreForgotten(t *testing.T) {
 	clock := testenv.NewClock(testenv.Noon)
 	local := newLocal(clock)
 	s := New(local, keys.Friends, newTruth().load, testenv.Log())
-	left := func(want int) {
-		t.Helper()
-		n := 0
+	held := func() (n int) {
 		for i := range local.marks {
 			n += len(local.marks[i].of)
 		}
-		if n != want {
+		return n
+	}
+	left := func(want int) {
+		t.Helper()
+		if n := held(); n != want {
 			t.Errorf("%d marks, want %d", n, want)
 		}
 	}
@@ -94,14 +96,19 @@ func TestLocalMarksAreForgotten(t *testing.T) {
 		c.Clear(t.Context())
 		left(0)
 	}
-	for _, n := range []int{1000, 10} {
+	for round := range owner(100) {
 		c := s.NewChange()
-		if err := c.Mark(t.Context(), of[:n]); err != nil {
+		for i := range of {
+			of[i] = round*1000 + owner(i)
+		}
+		if err := c.Mark(t.Context(), of); err != nil {
 			t.Fatal(err)
 		}
 		c.Keep(t.Context())
-		left(n)
 		clock.Advance(lifetime)
+	}
+	if n := held(); n > 2*len(of)+keys.Stripes*fewMarks {
+		t.Errorf("%d marks are held", n)
 	}
 }
 
