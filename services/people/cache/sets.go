@@ -94,18 +94,20 @@ func New[Owner ~int64](copies Copies, kind keys.Sets, load Load[Owner], log *slo
 	return s
 }
 
-// loadAll reads sets from their truth for several callers.
+// loadAll reads sets from their truth for several callers, who may have asked for the same one.
+// Each gets members of its own, because it may change them.
 func (s *Sets[Owner]) loadAll(ctx context.Context, sets []*missing[Owner]) []error {
 	owners := make([]Owner, len(sets))
 	for i, set := range sets {
 		owners[i] = set.owner
 	}
-	found, err := s.load(ctx, owners)
+	slices.Sort(owners)
+	found, err := s.load(ctx, slices.Compact(owners))
 	if err != nil {
 		return slices.Repeat([]error{err}, len(sets))
 	}
 	for _, set := range sets {
-		set.members = found[set.owner]
+		set.members = slices.Clone(found[set.owner])
 	}
 	return nil
 }

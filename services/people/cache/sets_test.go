@@ -220,6 +220,27 @@ func TestRedisRefusesConnections(t *testing.T) {
 	}
 }
 
+// Callers who miss the same set at the same time share its reading, and may change what each of
+// them gets.
+func TestCallersShareAReading(t *testing.T) {
+	t.Parallel()
+	tr := newTruth()
+	tr.commit(1, 7, 8)
+	tr.commit(2, 9)
+	s := New(newLocal(testenv.NewClock(testenv.Noon)), keys.Friends, tr.load, testenv.Log())
+	sets := []*missing[owner]{{owner: 1}, {owner: 2}, {owner: 1}, {owner: 3}}
+	if errs := s.loadAll(t.Context(), sets); errs != nil {
+		t.Fatal(errs)
+	}
+	if tr.loads != 3 {
+		t.Errorf("%d sets were read, want 3", tr.loads)
+	}
+	sets[0].members[0] = 1
+	if !slices.Equal(sets[2].members, []models.RowID{7, 8}) || !slices.Equal(sets[1].members, []models.RowID{9}) || len(sets[3].members) != 0 {
+		t.Errorf("%v, %v, %v", sets[1].members, sets[2].members, sets[3].members)
+	}
+}
+
 // Readers load as fast as they can on two replicas, and copies vanish at random as if
 // they had expired, or with their generation. Every reader sees every change once it
 // is complete.
@@ -256,10 +277,12 @@ func race(t *testing.T, tr *truth, replicas []*Sets[owner], changes int, vanish 
 					return
 				default:
 				}
-				if _, err := s.Members(t.Context(), of); err != nil {
+				members, err := s.Members(t.Context(), of)
+				if err != nil {
 					t.Error(err)
 					return
 				}
+				clear(members) // they are this reader's own
 				switch rand.IntN(16) {
 				case 0, 1, 2:
 					vanish()
@@ -273,10 +296,10 @@ func race(t *testing.T, tr *truth, replicas []*Sets[owner], changes int, vanish 
 	}
 	for n := range changes {
 		member := models.RowID(100 + n)
-		change(t, replicas[n%len(replicas)], tr, of, member)
+		change(t, replicas[n%len(replicas)], tr, of, member, member+1)
 		for range 3 {
 			for _, replica := range replicas {
-				expect(t, replica, of, []models.RowID{member})
+				expect(t, replica, of, []models.RowID{member, member + 1})
 			}
 		}
 	}
