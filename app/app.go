@@ -80,9 +80,7 @@ const (
 type Options struct {
 	Config config.Config
 	Stores *stores.Stores
-	// LocalEntries returns the boards of local stores. Other stores have theirs in Redis.
-	LocalEntries func(board.Routes) *board.Store
-	Clock        models.Clock
+	Clock  models.Clock
 	// Machine is the machine's clock, without clock.offset; nil means time.Now.
 	Machine models.Clock
 	// Elapsed is the clock that the ages of what a process knows are measured by; nil means
@@ -121,7 +119,7 @@ func AllRoles() Roles { return Roles{API: true, Consumer: true, Jobs: true} }
 // the tests all use it. Its life is Build, Start or Run, Close.
 type App struct {
 	Catalog     *catalog.Catalog
-	Entries     *board.Store
+	Entries     board.Entries
 	Friends     *friends.Service
 	Privacy     *privacy.Service
 	Groups      *groups.Service
@@ -171,6 +169,8 @@ type App struct {
 	clock            *clock.Guard      // of the machine's clock
 	losses           recovery.Detector // of queued updates; nil without Redis
 	copies           *cache.Store      // Sets in Redis; nil without Redis
+	inRedis          *board.Store      // Entries in Redis; nil without Redis
+	inMemory         *board.Local      // Entries in memory; nil with Redis
 	reconciled       time.Time         // when boards in memory had all that the ledger had; only the job uses it
 	queue            ingest.Queue      // nil in direct mode
 	consumer         *ingest.Consumer  // nil without a queue or the role
@@ -284,7 +284,7 @@ func (a *App) buildBoards(o Options, names keys.Builder, idKey []byte) {
 	})
 	a.registry.MustRegister(newDirectoryCollector(a.Directory, o.local()))
 	a.rules = corrections.NewRules(a.Directory.Erased())
-	a.Entries = newEntries(o, names, a.rules)
+	a.buildEntries(o, names)
 	a.buildSets(o, names)
 	requests := friends.Limits{Pending: o.Config.Friends.MaxPending, PerDay: o.Config.Friends.RequestsPerDay}
 	friendships := friends.NewStore(o.Stores.Friends.Gorm, a.outbox)

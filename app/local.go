@@ -7,7 +7,6 @@ import (
 
 	"stepboard/internal/keys"
 	"stepboard/services/boards/board"
-	"stepboard/services/boards/corrections"
 	"stepboard/services/people/cache"
 	"stepboard/services/people/directory"
 	"stepboard/services/platform/limit"
@@ -36,11 +35,15 @@ func (o Options) checkLocal() error {
 	}
 }
 
-func newEntries(o Options, names keys.Builder, rules *corrections.Rules) *board.Store {
+// buildEntries constructs what keeps the boards.
+func (a *App) buildEntries(o Options, names keys.Builder) {
 	if o.local() {
-		return o.LocalEntries(rules)
+		a.inMemory = board.NewLocal(board.NewHotScores(o.Stores.Increments.Gorm), o.Clock, a.rules)
+		a.Entries = a.inMemory
+		return
 	}
-	return board.NewStore(o.Stores.Redis, names, o.Clock, rules)
+	a.inRedis = board.NewStore(o.Stores.Redis, names, o.Clock, a.rules)
+	a.Entries = a.inRedis
 }
 
 // newCopies returns the copies of users' records in Redis; nil for none.

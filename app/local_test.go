@@ -13,22 +13,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"stepboard/app"
-	"stepboard/app/e2e/harness"
 	"stepboard/config"
-	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/boards/board"
 	"stepboard/services/boards/corrections"
 	"stepboard/services/boards/ledger"
 	"stepboard/services/platform/auth"
 )
 
 // buildLocal builds the service on local stores.
-func buildLocal(env *testenv.Env, entries func(board.Routes) *board.Store) (*app.App, error) {
+func buildLocal(env *testenv.Env) (*app.App, error) {
 	verifier := auth.NewVerifier(auth.VerifierConfig{})
 	a, err := app.Build(context.Background(), app.Options{
-		Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log, LocalEntries: entries,
+		Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log,
 		Verifier: verifier, Roles: app.AllRoles(),
 	})
 	if err != nil {
@@ -40,7 +37,7 @@ func buildLocal(env *testenv.Env, entries func(board.Routes) *board.Store) (*app
 // Settings about Redis and about queues are refused, by name.
 func TestSettingsOfLocalStores(t *testing.T) {
 	t.Parallel()
-	env, entries := harness.Local(t)
+	env := testenv.Local(t)
 	for _, tt := range []struct {
 		setting string
 		change  func(*config.Config)
@@ -51,7 +48,7 @@ func TestSettingsOfLocalStores(t *testing.T) {
 	} {
 		refused := *env
 		tt.change(&refused.Config)
-		if _, err := buildLocal(&refused, entries); err == nil || !strings.HasPrefix(err.Error(), tt.setting) {
+		if _, err := buildLocal(&refused); err == nil || !strings.HasPrefix(err.Error(), tt.setting) {
 			t.Errorf("%s: %v", tt.setting, err)
 		}
 	}
@@ -61,15 +58,15 @@ func TestSettingsOfLocalStores(t *testing.T) {
 // about Redis. What is ready are the database, and nothing else.
 func TestWhatLocalStoresDoNotNeed(t *testing.T) {
 	t.Parallel()
-	env, entries := harness.Local(t)
-	a := testenv.Must(buildLocal(env, entries))
+	env := testenv.Local(t)
+	a := testenv.Must(buildLocal(env))
 	defer func() {
 		if err := a.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
 	want := []string{
-		"archive", "boards", "correct", "correct-archive", "corrections", "cursors", "erase", "purge", "reconcile", "reviews", "roll", "status", "users",
+		"archive", "boards", "correct", "correct-archive", "corrections", "cursors", "erase", "purge", "reconcile", "reviews", "roll", "status", "users", "write-ahead log",
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(a.StartByRounds(t.Context())))); diff != "" {
 		t.Errorf("rounds (-want +got):\n%s", diff)
@@ -106,16 +103,13 @@ func TestWhatLocalStoresDoNotNeed(t *testing.T) {
 // corrections say, before it starts.
 func TestBoardsOfLocalStoresAreLoaded(t *testing.T) {
 	t.Parallel()
-	env, _ := harness.Local(t)
-	boards := testenv.Embedded(t).Redis
+	env := testenv.Local(t)
 	env.Config.Boards = append(env.Config.Boards, config.Board{
 		Name: "gifts", Kind: "event", TimeZone: "UTC", MaxScore: 1000, Shards: 1, Global: "users",
 		Start: testenv.Noon.Add(-time.Hour), End: testenv.Noon.Add(time.Hour),
 	})
-	process := func(name string) *app.App {
-		a := testenv.Must(buildLocal(env, func(routes board.Routes) *board.Store {
-			return board.NewStore(boards, keys.Builder{Prefix: name}, env.Clock.Now, routes)
-		}))
+	process := func() *app.App {
+		a := testenv.Must(buildLocal(env))
 		t.Cleanup(func() {
 			if err := a.Close(); err != nil {
 				t.Error(err)
@@ -123,7 +117,7 @@ func TestBoardsOfLocalStoresAreLoaded(t *testing.T) {
 		})
 		return a
 	}
-	first, ctx := process("first:"), t.Context()
+	first, ctx := process(), t.Context()
 	users := []models.UserID{"ann", "ben"}
 	for i, user := range users {
 		results, err := first.Ledger.Add(ctx, "gifts", []ledger.Increment{{User: user, EventID: string(user), Delta: int64(20 + i)}})
@@ -139,7 +133,7 @@ func TestBoardsOfLocalStoresAreLoaded(t *testing.T) {
 	gifts := testenv.Must(first.Catalog.Definitions.Board("gifts"))
 	bucket := testenv.Must(first.Catalog.Buckets.Current(gifts, env.Clock.Now(), models.UTCOffset{}))
 	want := testenv.Must(first.Entries.Composites(ctx, bucket, rows))
-	got := testenv.Must(process("second:").Entries.Composites(ctx, bucket, rows))
+	got := testenv.Must(process().Entries.Composites(ctx, bucket, rows))
 	if !slices.Equal(got, want) || got[0] == 0 || got[0] >= got[1] {
 		t.Errorf("the boards are loaded with %v, want %v", got, want)
 	}

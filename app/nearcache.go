@@ -18,7 +18,7 @@ func (a *App) buildNearCache(o Options) ranking.NearCache {
 		return nil
 	}
 	a.NearCache = nearcache.New(nearcache.Options{
-		Source: a.Entries, Changes: a.Entries.Changes(), Buckets: a.Catalog.Buckets.CurrentAndNext,
+		Source: a.inRedis, Changes: a.inRedis.Changes(), Buckets: a.Catalog.Buckets.CurrentAndNext,
 		MaxStaleness: o.Config.Rankings.MaxStaleness, Memory: int64(o.Config.Rankings.Memory), OrderMemory: int64(o.Config.Rankings.OrderMemory), Clock: o.Clock, Log: o.Log,
 		Elapsed: o.Elapsed, Random: o.Random,
 	})
@@ -29,7 +29,7 @@ func (a *App) buildNearCache(o Options) ranking.NearCache {
 	if !a.near {
 		return nil
 	}
-	a.Entries.NotifyWritten(a.NearCache.Written)
+	a.inRedis.NotifyWritten(a.NearCache.Written)
 	a.copies.UseNear(a.circles)
 	return a.NearCache
 }

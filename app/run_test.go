@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"stepboard/app"
-	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/services/platform/auth"
 )
@@ -52,41 +51,20 @@ func ourGoroutines() []string {
 
 // Not parallel, so that no other test starts goroutines.
 func TestBuildStartsNoGoroutine(t *testing.T) {
-	for name, build := range forms(t) {
-		before := ourGoroutines()
-		a := build()
-		if diff := cmp.Diff(before, ourGoroutines()); diff != "" {
-			t.Errorf("%s: Build has started goroutines: -before +after:\n%s", name, diff)
-		}
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
+	env := testenv.Local(t)
+	before := ourGoroutines()
+	a := build(t, env)
+	if diff := cmp.Diff(before, ourGoroutines()); diff != "" {
+		t.Errorf("Build has started goroutines: -before +after:\n%s", diff)
 	}
-}
-
-// forms returns functions that build the service on embedded and on local stores.
-func forms(t *testing.T) map[string]func() *app.App {
-	t.Helper()
-	embedded := testenv.Embedded(t)
-	local, entries := harness.Local(t)
-	return map[string]func() *app.App{
-		"embedded": func() *app.App { return build(t, embedded) },
-		"local":    func() *app.App { return testenv.Must(buildLocal(local, entries)) },
+	if err := a.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
 func TestRunServesUntilItIsStopped(t *testing.T) {
 	t.Parallel()
-	for name, build := range forms(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			runUntilStopped(t, build())
-		})
-	}
-}
-
-func runUntilStopped(t *testing.T, a *app.App) {
-	t.Helper()
+	a := build(t, testenv.Local(t))
 	var listenConfig net.ListenConfig
 	listener, err := listenConfig.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -116,7 +94,7 @@ func runUntilStopped(t *testing.T, a *app.App) {
 // If all connections that http.max_connections allows are in use, another one may only probe. The
 // idle ones of this machine count as used.
 func TestMaxConnections(t *testing.T) {
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	env.Config.HTTP.MaxConnections = 1
 	a := build(t, env)
 	var listenConfig net.ListenConfig

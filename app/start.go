@@ -47,8 +47,9 @@ func AwaitServers(ctx context.Context, limit time.Duration, log *slog.Logger, at
 // load fills the boards of local stores, which begin empty: from the hot scores, from the ledger,
 // and by the corrections. It is part of Build, so nothing is served and no job runs before.
 func (a *App) load(ctx context.Context) (err error) {
-	// The hot scores come first. They are loaded as of each bucket's start: otherwise those of days
-	// that have turned cold meanwhile would be late.
+	if err := a.inMemory.Load(ctx); err != nil {
+		return models.Unavailable("load the boards", err)
+	}
 	if a.reconciled, err = a.Reconciler.Load(ctx); err != nil {
 		return err
 	}

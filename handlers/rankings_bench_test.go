@@ -189,7 +189,7 @@ type rankingBench struct {
 
 func newRankingBench(b *testing.B) *rankingBench {
 	b.Helper()
-	env := testenv.Embedded(b)
+	env := testenv.Local(b)
 	clock := env.Clock.Now
 	boards := catalog.New(catalog.NewStore(env.Gorm), clock, 3, env.Log)
 	if err := boards.Definitions.Define(b.Context(), env.Config.BoardDefinitions()); err != nil {

@@ -24,8 +24,8 @@ var wingTables = map[string][]string{
 	"operations": {"audit_log", "erasure_keys", "job_runs", "processes", "reviews"},
 	"rankings":   {"digests", "likes"},
 	"boards": {
-		"archived_scores", "board_archives", "board_buckets", "board_results", "boards", "bucket_states", "corrections",
-		"dead_letters", "hot_scores", "pending_corrections", "reported_scores", "score_events", "score_totals",
+		"archive_versions", "archived_ranks", "archived_scores", "board_archives", "board_buckets", "board_results", "boards",
+		"bucket_states", "corrections", "dead_letters", "hot_scores", "pending_corrections", "reported_scores", "score_events", "score_totals",
 	},
 	"people": {
 		"erasures", "friend_requests", "friendships", "group_members", "groups", "kept_choices", "not_shown",

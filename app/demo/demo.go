@@ -123,7 +123,6 @@ func (s *simulation) build(ctx context.Context, addr string) error {
 	cfg := config.Default()
 	cfg.Auth.HS256Secret = rand.Text() + rand.Text()
 	cfg.Limits = config.Limits{}
-	cfg.Rankings.MaxStaleness = time.Second
 	cfg.Boards = boards(s.clock())
 	receiver, target, err := newReceiver(s.people.base, s.clock)
 	if err != nil {
@@ -140,7 +139,7 @@ func (s *simulation) build(ctx context.Context, addr string) error {
 	s.signOperator = func() (string, error) {
 		return auth.SignToken(secret, demoOperator, auth.ScopeAdmin, "", "", time.Now(), tokenTTL)
 	}
-	st, err := stores.OpenEmbedded(ctx, s.clock)
+	st, err := stores.OpenMemory(ctx, s.clock)
 	if err != nil {
 		return err
 	}

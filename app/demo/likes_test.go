@@ -16,7 +16,7 @@ import (
 // people whom the guide shows have no likes of yesterday.
 func TestDemoFirstLikes(t *testing.T) {
 	t.Parallel()
-	a, p := populatedApp(t, testenv.Embedded(t), 400)
+	a, p := populatedApp(t, testenv.Local(t), 400)
 	if err := newLikes(p).giveFirst(t.Context(), a, p); err != nil {
 		t.Fatal(err)
 	}

@@ -275,7 +275,7 @@ func populatedApp(t testing.TB, env *testenv.Env, users int) (*app.App, *people)
 // A change of the graph can't be stopped, so ctx is checked before each one.
 func TestDemoMovingInIsStopped(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	a := embeddedApp(t, env, config.Default())
 	p, err := newPeople(t.Context(), Options{Users: 10, Seed: 1})
 	if err != nil {
@@ -297,7 +297,7 @@ func TestDemoMovingInIsStopped(t *testing.T) {
 // A day that has closed is not an error.
 func TestDemoUploads(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	cfg := config.Default()
 	cfg.Boards[0].OpenDays = 29
 	a := embeddedApp(t, env, cfg)
@@ -318,7 +318,7 @@ func TestDemoUploads(t *testing.T) {
 	if err := uploadAll(t.Context(), a, stepsBoard, uploads); err != nil {
 		t.Fatal(err)
 	}
-	if n := env.Redis.ZCard(t.Context(), env.Keys.Board(bucket, 0)).Val(); n != people-1 {
+	if n := testenv.Must(a.Entries.Counts(t.Context(), []*models.Bucket{bucket}))[0]; n != people-1 {
 		t.Errorf("%d of %d totals of today arrived", n, people-1)
 	}
 	uploads[0].Date = today + 1

@@ -13,7 +13,7 @@ import (
 // In the hour in which a day has turned cold and is not archived yet, people's past has it.
 func TestDemoPastInTheHourBeforeTheArchive(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	env.Clock.Set(time.Date(2026, 11, 22, 16, 20, 0, 0, time.UTC)) // the 23rd in Shanghai
 	a, _ := populatedApp(t, env, 60)
 	for ago := range models.Date(10) {
@@ -29,7 +29,7 @@ func TestDemoPastInTheHourBeforeTheArchive(t *testing.T) {
 // offered: an upload would make a new user of the same id.
 func TestDemoErasedPeople(t *testing.T) {
 	t.Parallel()
-	a, p := populatedApp(t, testenv.Embedded(t), 60)
+	a, p := populatedApp(t, testenv.Local(t), 60)
 	erased := p.ids[0]
 	testenv.Must(a.Erasure.Begin(t.Context(), erased, false))
 	for range 200 { // each time one person in twenty uploads

@@ -151,7 +151,7 @@ func (s *server) copyRedis() (restore func()) {
 // user id nor by the row id.
 func TestTheLogNamesNobody(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	var log testenv.Buffer
 	env.Log = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	s := newErasable(t, env)
@@ -194,7 +194,7 @@ func TestExportsOfBothDatabases(t *testing.T) {
 		s.read(s.as(zed, "GET", "/v1/me/export", nil), http.StatusOK, &document)
 		return comparable(document).(map[string]any)
 	}
-	if diff := cmp.Diff(export(testenv.Real(t)), export(testenv.Embedded(t))); diff != "" {
+	if diff := cmp.Diff(export(testenv.Real(t)), export(testenv.Local(t))); diff != "" {
 		t.Errorf("(-Postgres +SQLite):\n%s", diff)
 	}
 }

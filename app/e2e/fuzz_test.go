@@ -16,7 +16,7 @@ import (
 // Every request is answered with a status and a code that /openapi.json lists for the
 // operation, and none with an error of the server.
 func FuzzRequests(f *testing.F) {
-	s := newServer(f, testenv.Embedded(f), withEvents)
+	s := newServer(f, testenv.Local(f), withEvents)
 	api := readDescription(f, s)
 	codes, err := documentedCodes()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // would not end. It is refused where GET is.
 func TestHead(t *testing.T) {
 	t.Parallel()
-	s := &authorization{server: newServer(t, testenv.Embedded(t), withEvents)}
+	s := &authorization{server: newServer(t, testenv.Local(t), withEvents)}
 	p := s.newPeople()
 	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	t.Cleanup(client.CloseIdleConnections)

@@ -12,7 +12,7 @@ import (
 // log line.
 func TestRequestIDs(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	s := newServer(t, env)
 	for id, kept := range map[string]bool{"abc-123": true, "with space": false, strings.Repeat("a", 65): false, "": false} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/healthz", nil)
@@ -35,7 +35,7 @@ func TestRequestIDs(t *testing.T) {
 
 func TestSecurityHeaders(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, testenv.Embedded(t))
+	s := newServer(t, testenv.Local(t))
 	for path, cache := range map[string]string{
 		"/v1/boards": "no-store", "/v1/boards/nix/me": "no-store", "/v1/nix": "no-store",
 		"/healthz": "", "/metrics": "", "/nix": "", "/openapi.json": "", "/": "no-cache", "/docs": "no-cache",

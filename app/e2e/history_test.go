@@ -225,7 +225,7 @@ func checkWithoutRedis(s *server) {
 
 func TestArchivedDaysWithoutRedis(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testArchivedDaysWithoutRedis)
+	testArchivedDaysWithoutRedis(t, testenv.Real(t))
 }
 
 func testArchivedDaysWithoutRedis(t *testing.T, env *testenv.Env) {

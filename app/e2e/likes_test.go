@@ -125,7 +125,7 @@ func TestLikes(t *testing.T) {
 // Only boards with days have likes.
 func TestLikesNeedDays(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, testenv.Embedded(t))
+	s := newServer(t, testenv.Local(t))
 	s.want(s.admin("POST", "/v1/admin/boards", `{"name":"active","kind":"rolling","max_score":1000}`), 201, nil)
 	for _, method := range []string{"PUT", "DELETE", "GET"} {
 		s.refuse(s.as("ann", method, "/v1/boards/active/likes/ben", nil), 409, models.CodeBoardKind)

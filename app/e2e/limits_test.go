@@ -52,7 +52,7 @@ func testLimitOfAUser(t *testing.T, env *testenv.Env) {
 	// Calls to this replica count on others.
 	other, n := newServer(t, env, func(c *config.Config) { c.Limits.UserPerMinute = 3 }), 0
 	exhaust(t, 0, func() answer { n++; return other.as("1", "GET", "/v1/boards", nil) })
-	if n > 3 {
+	if n > 3 && env.Redis != nil {
 		t.Errorf("another replica refuses call %d", n)
 	}
 	// Other users are not affected, and neither are backends that act for this
@@ -67,6 +67,9 @@ func testLimitOfAUser(t *testing.T, env *testenv.Env) {
 	forbidden := func() answer { return s.as("3", "GET", "/v1/admin/archives", nil) }
 	s.wantRateLimited(exhaust(t, 3, forbidden))
 
+	if env.Redis == nil {
+		return
+	}
 	// Without Redis, no call is refused.
 	if err := env.Redis.Close(); err != nil {
 		t.Fatal(err)

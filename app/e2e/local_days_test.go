@@ -82,7 +82,7 @@ func decodes(a answer, into any) bool {
 // A page of today stays a page of that day when it is continued.
 func TestPagesOfALocalDay(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	s := newServer(t, env, withLocalDays)
 	for user := 1; user <= 3; user++ {
 		s.want(s.as(testenv.ID(user), "POST", "/v1/boards/steps/scores", totalOf(models.DateOf(testenv.Noon), int64(user))), 200, nil)

@@ -18,7 +18,7 @@ import (
 // Every route is described, with its errors as problems.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	s := newServer(t, env)
 	var spec struct {
 		OpenAPI string `json:"openapi"`
@@ -198,7 +198,7 @@ func (spec *openAPI) collectObjects(at string, v any, closed map[string]bool) {
 // accept new fields.
 func TestOpenAPIClosesRequestsAndOpensAnswers(t *testing.T) {
 	t.Parallel()
-	spec := newServer(t, testenv.Embedded(t)).openAPI()
+	spec := newServer(t, testenv.Local(t)).openAPI()
 	requests, answers := make(map[string]bool), make(map[string]bool)
 	for path, methods := range spec.Paths {
 		for method, op := range methods {
@@ -240,7 +240,7 @@ func TestOpenAPIClosesRequestsAndOpensAnswers(t *testing.T) {
 // Every operation lists its statuses besides those that all operations have.
 func TestOpenAPIListsTheStatuses(t *testing.T) {
 	t.Parallel()
-	spec := newServer(t, testenv.Embedded(t)).openAPI()
+	spec := newServer(t, testenv.Local(t)).openAPI()
 	every := []string{"401", "403", "422", "429", "500", "503"}
 	want := map[string]string{
 		"post /v1/boards/{board}/scores":          "200 202 400 404 408 409 413",
@@ -346,7 +346,7 @@ func TestOpenAPIListsTheStatuses(t *testing.T) {
 // description lists.
 func TestOpenAPIListsTheBoardsKind(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, testenv.Embedded(t), withEvents)
+	s := newServer(t, testenv.Local(t), withEvents)
 	spec := s.openAPI()
 	for _, c := range []struct{ method, call, board, query, body string }{
 		{"POST", "scores", "gifts", "", `{"date":"2026-11-20","score":1}`},

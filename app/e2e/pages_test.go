@@ -20,10 +20,14 @@ func TestPathsOutsideTheAPI(t *testing.T) {
 func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env)
+	ready, connections := `"redis":"ok"`, []string{"stepboard_redis_pool_connections", "stepboard_postgres_pool_connections"}
+	if env.Redis == nil {
+		ready, connections = `"database":"ok"`, []string{"go_sql_open_connections", "stepboard_sqlite_wal_bytes"}
+	}
 	s.want(s.as("1", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":1}`), 200, nil)
 	for path, part := range map[string]string{
 		"/healthz":                              `"status":"ok"`,
-		"/readyz":                               `"redis":"ok"`,
+		"/readyz":                               ready,
 		"/metrics":                              `stepboard_uploads_accepted_total{board="steps"} 1`,
 		"/openapi.json":                         `"openapi":"3.1.0"`,
 		"/docs":                                 `"docs/swagger-ui/swagger-ui-bundle.js"`,
@@ -37,14 +41,8 @@ func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 			t.Errorf("%s: %d, without %s", path, a.status, part)
 		}
 	}
-	pool := "go_sql_open_connections"
-	if env.Pool != nil {
-		pool = "stepboard_postgres_pool_connections"
-	}
-	for _, part := range []string{
-		`stepboard_http_request_duration_seconds_count{method="POST",route="/v1/boards/:board/scores",status="200"} 1`,
-		"stepboard_redis_pool_connections", pool,
-	} {
+	counted := `stepboard_http_request_duration_seconds_count{method="POST",route="/v1/boards/:board/scores",status="200"} 1`
+	for _, part := range append(connections, counted) {
 		if a := s.call("", "GET", "/metrics", nil); !strings.Contains(string(a.body), part) {
 			t.Errorf("the metrics lack %s", part)
 		}
@@ -92,7 +90,7 @@ func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 // again if it has them already.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, testenv.Embedded(t))
+	s := newServer(t, testenv.Local(t))
 	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	t.Cleanup(client.CloseIdleConnections)
 	get := func(path, accept, tag string) (status int, header http.Header, body []byte) {

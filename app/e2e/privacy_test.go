@@ -47,7 +47,7 @@ var choicePaths = []string{"hidden-from", "muted", "blocked"}
 // are friends since the archived day, and some since so late that it does not show them.
 func newPopulations(t testing.TB, random *rand.Rand) *populations {
 	p := &populations{
-		t: t, random: random, chosen: newServer(t, testenv.Embedded(t)), plain: newServer(t, testenv.Embedded(t)),
+		t: t, random: random, chosen: newServer(t, testenv.Local(t)), plain: newServer(t, testenv.Local(t)),
 		people: []models.UserID{"ann", "ben", "cho", "dee", "eve"}, tokens: make(map[models.UserID]string),
 		friends: make(map[pair]bool), hidden: make(map[models.UserID]bool), choices: make(map[string]map[pair]bool),
 	}

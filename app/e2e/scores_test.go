@@ -137,7 +137,7 @@ func TestRefusedUploads(t *testing.T) {
 // A phone that was offline for 20 days needs one call, whatever is wrong with some days.
 func TestUploadsOfOpenAndClosedDays(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	s := newServer(t, env)
 	var items []string
 	for day := 1; day <= 21; day++ {
@@ -180,7 +180,7 @@ func TestUploadsOfOpenAndClosedDays(t *testing.T) {
 // The error names the field that is wrong.
 func TestRefusalsNameTheField(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	s := newServer(t, env)
 	for body, location := range map[string]string{
 		`{"date":"2026-11-20","score":-1}`:                                                   "body.score",
@@ -274,7 +274,7 @@ func testBatch(t *testing.T, env *testenv.Env) {
 // While the boards' Redis is away, uploads and reads are refused with 503.
 func TestBoardsWithoutRedis(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testBoardsWithoutRedis)
+	testBoardsWithoutRedis(t, testenv.Real(t))
 }
 
 func testBoardsWithoutRedis(t *testing.T, env *testenv.Env) {

@@ -23,7 +23,7 @@ const shardUsers = 40
 // A board gets more shards from one day to the next.
 func TestMoreShards(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, testMoreShards)
+	testMoreShards(t, testenv.Real(t))
 }
 
 func testMoreShards(t *testing.T, env *testenv.Env) {

@@ -230,7 +230,7 @@ func testStream(t *testing.T, env *testenv.Env) {
 // While nothing changes, only comments are sent, in intervals.
 func TestStreamHeartbeat(t *testing.T) {
 	t.Parallel()
-	s := newStreamServer(t, testenv.Embedded(t), stream.Limits{Heartbeat: 10 * time.Millisecond})
+	s := newStreamServer(t, testenv.Local(t), stream.Limits{Heartbeat: 10 * time.Millisecond})
 	e := s.subscribe("1")
 	e.ranking()
 	for range 5 {
@@ -252,7 +252,7 @@ func TestStreamHeartbeat(t *testing.T) {
 
 func TestStreamIsRefused(t *testing.T) {
 	t.Parallel()
-	s := newStreamServer(t, testenv.Embedded(t), stream.Limits{PerUser: 2, Total: 3})
+	s := newStreamServer(t, testenv.Local(t), stream.Limits{PerUser: 2, Total: 3})
 	const path = "/v1/boards/steps/friends/stream"
 	s.refuse(s.call("", "GET", path, nil), http.StatusUnauthorized, models.CodeUnauthenticated)
 	s.refuse(s.as("1", "GET", "/v1/boards/nope/friends/stream", nil), http.StatusNotFound, models.CodeBoardNotFound)
@@ -277,7 +277,7 @@ func TestStreamIsRefused(t *testing.T) {
 // An address, or an IPv6 network, has a share of the streams. Backends have none.
 func TestStreamsOfAnAddress(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	env.Config.Limits.StreamsPerAddress = 2
 	env.Config.HTTP.TrustedProxies = []string{"127.0.0.0/8"}
 	s := newStreamServer(t, env, stream.Limits{})
@@ -308,7 +308,7 @@ func TestStreamsOfAnAddress(t *testing.T) {
 // lifetime.
 func TestStreamEnds(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	s := newStreamServer(t, env, stream.Limits{})
 	streams := []*events{s.subscribe("1"), s.subscribe("1"), s.subscribe("2")}
 	for _, e := range streams {
@@ -328,7 +328,7 @@ func TestStreamEnds(t *testing.T) {
 	}
 	s.ended <- nil
 
-	brief := newStreamServer(t, testenv.Embedded(t), stream.Limits{MaxDuration: time.Millisecond})
+	brief := newStreamServer(t, testenv.Local(t), stream.Limits{MaxDuration: time.Millisecond})
 	e := brief.subscribe("1")
 	e.ranking()
 	if name, data, ok := e.next(); ok || e.lines.Err() != nil {
@@ -343,7 +343,7 @@ func TestStreamEndsWithItsToken(t *testing.T) {
 	i := newIssuer(t)
 	key := newRSA(t)
 	i.publish("key", key)
-	s := newStreamServerWith(t, testenv.Embedded(t), stream.Limits{}, auth.NewVerifier(auth.VerifierConfig{
+	s := newStreamServerWith(t, testenv.Local(t), stream.Limits{}, auth.NewVerifier(auth.VerifierConfig{
 		Secret: []byte(harness.Secret), Keys: auth.NewKeySet(t.Context(), i.url, testenv.Log()),
 	}))
 	for name, sign := range map[string]func(jwt.MapClaims) string{
@@ -372,7 +372,7 @@ func TestStreamEndsWithItsToken(t *testing.T) {
 // When the store fails, the stream ends with an error event.
 func TestStreamWithoutStore(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Real(t)
 	s := newStreamServer(t, env, stream.Limits{})
 	e := s.subscribe("1")
 	e.ranking()

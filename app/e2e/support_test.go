@@ -173,7 +173,7 @@ func TestSupport(t *testing.T) {
 // On a board of local days a user's days end with the latest date that it is anywhere.
 func TestSupportOnLocalDays(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	s := newServer(t, env, func(c *config.Config) { c.Boards[0].TimeZone = models.LocalZone })
 	env.Clock.Set(harness.NoonDay.UTC().Add(11 * time.Hour)) // it is the 21st at UTC+14
 	s.want(s.as("1", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-21","score":7}`), http.StatusOK, nil)

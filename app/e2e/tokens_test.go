@@ -21,7 +21,7 @@ import (
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	s := newServer(t, env, func(c *config.Config) { c.Auth.Issuer, c.Auth.Audience = "https://issuer.example", "stepboard" })
 	good := func() jwt.MapClaims {
 		return jwt.MapClaims{

@@ -192,7 +192,7 @@ func testMistypedKeys(t *testing.T, env *testenv.Env) {
 // Errors of a body have texts of the API and name the field.
 func TestErrorsOfBodies(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	s := newServer(t, env)
 	const badID = `expected string to be a user id: printable ASCII characters without spaces, and no path segment "." or ".."`
 	const decodedID = `a user id is 1 to 128 printable ASCII characters without spaces, and has no path segment "." or ".."`
@@ -248,7 +248,7 @@ func TestErrorsOfBodies(t *testing.T) {
 // A body that ends too early is the client's error, not the service's.
 func TestIncompleteBody(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	s := newServer(t, env)
 	for name, rest := range map[string]string{
 		"shorter than its length": "Content-Length: 100\r\n\r\n{",

@@ -17,7 +17,6 @@ import (
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/boards/board"
 	"stepboard/services/platform/auth"
 )
 
@@ -122,17 +121,16 @@ func newService(t *testing.T) *service {
 	t.Helper()
 	env := testenv.Real(t)
 	env.Config.Boards[0].ChangeStream, env.Config.Rankings.MaxStaleness = true, 500*time.Millisecond
-	return serve(t, env, nil)
+	return serve(t, env)
 }
 
 func newLocalService(t *testing.T) *service {
 	t.Helper()
-	env, entries := harness.Local(t)
-	return serve(t, env, entries)
+	return serve(t, testenv.Local(t))
 }
 
 // serve starts the service on the stores.
-func serve(t *testing.T, env *testenv.Env, entries func(board.Routes) *board.Store) *service {
+func serve(t *testing.T, env *testenv.Env) *service {
 	t.Helper()
 	env.Config.Boards = append(env.Config.Boards,
 		config.Board{
@@ -141,7 +139,7 @@ func serve(t *testing.T, env *testenv.Env, entries func(board.Routes) *board.Sto
 		},
 		config.Board{Name: "day", Kind: "rolling", TimeZone: "UTC", MaxScore: 1_000_000, Shards: 1, Window: 24, Global: "users"})
 	a, err := app.Build(t.Context(), app.Options{
-		Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log, Roles: app.AllRoles(), LocalEntries: entries,
+		Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log, Roles: app.AllRoles(),
 		Verifier: auth.NewVerifier(auth.VerifierConfig{Secret: []byte(harness.Secret)}),
 	})
 	if err != nil {

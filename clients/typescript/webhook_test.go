@@ -42,7 +42,7 @@ func TestSignatureInJavaScript(t *testing.T) {
 	}))
 	t.Cleanup(target.Close)
 
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	targets := []outcomes.Target{{URL: target.URL, Secrets: []string{newSecret, oldSecret}, PrivateNetwork: true}}
 	d := testenv.Must(outcomes.NewDeliverer(
 		outcomes.NewStore(env.Gorm), targets, testenv.Numbers{}, env.Clock.Now, env.Log, prometheus.NewRegistry(),

@@ -61,5 +61,8 @@ func JSON(list any) string {
 	if err != nil {
 		panic(err) // it has something else
 	}
+	if string(text) == "null" { // SQLite would read one null
+		return "[]"
+	}
 	return string(text)
 }

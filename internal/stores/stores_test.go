@@ -82,7 +82,7 @@ func TestClosingWithAConnectionInUse(t *testing.T) {
 // A cancelled transaction closes its connection, but the embedded database stays.
 func TestTheEmbeddedDatabaseSurvivesACancelledTransaction(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	err := env.Gorm.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		cancel()

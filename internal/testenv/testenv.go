@@ -26,6 +26,7 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/internal/stores"
 	"stepboard/models"
+	"stepboard/services/boards/board"
 )
 
 // Clock is a clock that the test sets. Safe for concurrent use.
@@ -77,52 +78,59 @@ type Env struct {
 	Config config.Config
 	Clock  *Clock
 	Log    *slog.Logger
+	// local has the entries of a data folder.
+	local *board.Local
 }
 
-// Each runs a test as two subtests: with real stores and with embedded ones.
+// Each runs a test as two subtests: with real servers and with a data folder.
 func Each(t *testing.T, test func(*testing.T, *Env)) {
 	t.Helper()
 	t.Run("real", func(t *testing.T) {
 		t.Parallel()
 		test(t, Real(t))
 	})
-	t.Run("embedded", func(t *testing.T) {
-		t.Parallel()
-		test(t, Embedded(t))
-	})
-}
-
-// EachForm is Each with local stores as a third.
-func EachForm(t *testing.T, test func(*testing.T, *Env)) {
-	t.Helper()
-	Each(t, test)
 	t.Run("local", func(t *testing.T) {
 		t.Parallel()
 		test(t, Local(t))
 	})
 }
 
-// Embedded opens embedded stores for the test.
-func Embedded(t testing.TB) *Env {
+// Local opens a data folder for the test.
+func Local(t testing.TB) *Env {
 	t.Helper()
 	clock := NewClock(Noon)
-	s, err := stores.OpenEmbedded(context.Background(), clock.Now)
+	s, err := stores.OpenFolder(context.Background(), t.TempDir(), clock.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeQuietly(t, s) })
-	return &Env{Stores: s, Config: unlimited(), Clock: clock, Log: Log()}
+	local := board.NewLocal(board.NewHotScores(s.Increments.Gorm), clock.Now, nil)
+	return &Env{Stores: s, Config: unlimited(), Clock: clock, Log: Log(), local: local}
 }
 
-// Local opens local stores for the test: a database in memory, and no Redis.
-func Local(t testing.TB) *Env {
+// Entries returns the entries of buckets: in Redis, or in memory, which begins without any. If
+// routes is nil, all updates go to the boards. All calls return the same entries.
+func (e *Env) Entries(clock models.Clock, routes board.Routes) board.Entries {
+	if e.local != nil {
+		return e.local.With(clock, routes)
+	}
+	return board.NewStore(e.Redis, e.Keys, clock, routes)
+}
+
+// Forget makes Redis, or the memory of the process, lose everything.
+func (e *Env) Forget(t testing.TB) {
 	t.Helper()
-	env := Embedded(t)
-	if err := env.Redis.Close(); err != nil {
+	if e.local == nil {
+		deleteKeys(t, e.Config.Redis)
+		return
+	}
+	var buckets []*models.Bucket
+	if err := e.Gorm.Find(&buckets).Error; err != nil {
 		t.Fatal(err)
 	}
-	env.Redis = nil
-	return env
+	for _, b := range buckets {
+		e.local.Drop(b)
+	}
 }
 
 // Real opens the stores that TEST_REDIS_ADDR and TEST_POSTGRES_DSN name, with a

@@ -18,7 +18,7 @@ import (
 // and returns its address.
 func startApp(t *testing.T, change func(*config.Config)) string {
 	t.Helper()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	change(&env.Config)
 	service, err := app.Build(t.Context(), app.Options{
 		Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log,

@@ -11,6 +11,7 @@ import (
 
 	"stepboard/internal/failpoint"
 	"stepboard/models"
+	"stepboard/services/boards/board"
 	"stepboard/services/platform/lease"
 )
 
@@ -37,16 +38,23 @@ var errDeadline = errors.New("the run has passed its deadline")
 const failTimeout = 5 * time.Second
 
 // ErrVerification reports that the stored rows differ from the entries read.
-// Nothing was committed, and Redis still has all entries.
+// Nothing of the run is shown, and the hot store still has all entries.
 var ErrVerification = errors.New("verification failed")
 
-// HotStore is the store that holds buckets until they are archived.
+// HotStore is the store that holds buckets until they are archived, if that is not the archive's
+// own database.
 type HotStore interface {
 	Freeze(ctx context.Context, bucket *models.Bucket, run int) error
 	FrozenParts(ctx context.Context, bucket *models.Bucket, upto int) ([]models.FrozenPart, error)
 	ReadFrozen(ctx context.Context, bucket *models.Bucket, p models.FrozenPart, from int64, n int) ([]models.Entry, error)
 	DropFrozen(ctx context.Context, bucket *models.Bucket, parts []models.FrozenPart) error
 	Unarchived(ctx context.Context, buckets []*models.Bucket, runs []int) ([]bool, error)
+}
+
+// Memory holds a copy of what table hot_scores has of buckets that are not archived.
+type Memory interface {
+	// Drop removes the copy of a bucket, if there is one: the archive has it.
+	Drop(bucket *models.Bucket)
 }
 
 // Recovery knows whether the hot store is complete.
@@ -64,7 +72,8 @@ type Leases interface {
 // Service is the archive. Safe for concurrent use.
 type Service struct {
 	store  *Store
-	hot    HotStore
+	hot    HotStore // nil if table hot_scores has the buckets; memory then has copies
+	memory Memory
 	leases Leases
 	// recovery is nil if nothing is ever applied again.
 	recovery Recovery
@@ -101,14 +110,20 @@ func (s *Service) Stats() *Stats { return &s.stats }
 
 type bucketKey struct{ board, name string }
 
-// New returns a service. recovery may be nil, which means that what the hot store
-// has lost is lost for good. The caller must call Close.
-func New(store *Store, hot HotStore, leases Leases, recovery Recovery, clock models.Clock, log *slog.Logger) *Service {
-	return &Service{
-		store: store, hot: hot, leases: leases, recovery: recovery, clock: clock, log: log,
+// New returns a service that moves buckets from the hot store that keeps their entries. If these
+// are in memory, their truth is the table hot_scores, from which it moves them. recovery may be nil,
+// which means that what the hot store has lost is lost for good. The caller must call Close.
+func New(
+	store *Store, entries board.Entries, leases Leases, recovery Recovery, clock models.Clock, log *slog.Logger,
+) *Service {
+	s := &Service{
+		store: store, leases: leases, recovery: recovery, clock: clock, log: log,
 		runs: make(chan struct{}, maxRuns), deadline: runDeadline, progressEvery: progressEvery,
 		stop: make(chan struct{}),
 	}
+	s.hot, _ = entries.(HotStore)
+	s.memory, _ = entries.(Memory)
+	return s
 }
 
 // Close cancels the runs begun by Start and waits for them. The next call of
@@ -122,8 +137,8 @@ func (s *Service) Close() {
 // archived. If entries arrive during the run, it makes a further run at once. It
 // returns the last run, with the entries that all of its runs have moved; if
 // nothing is left to do, that is the run that was last before.
-// It calls progress with the number of entries moved so far. It reads the bucket
-// once, and its memory does not grow with the bucket. While two other buckets are
+// It calls progress with the number of entries moved so far. Its memory does not grow with the
+// bucket. While two other buckets are
 // being archived in this process, it waits for one of them to be done. A run that
 // takes more than six hours fails, and the next call resumes it.
 //
@@ -131,8 +146,8 @@ func (s *Service) Close() {
 // archived; CodeBucketHot for a bucket that may not be archived yet;
 // CodeArchiveRunning if another caller is archiving it; ErrVerification if the
 // stored rows differ from the entries read; the error of Recovery.Complete while
-// Redis may lack updates, unless the bucket is the ledger's. After any error Redis still has
-// every entry that was not committed.
+// Redis may lack updates, unless the bucket is the ledger's. After any error the hot store still
+// has every entry that was not committed.
 func (s *Service) Archive(ctx context.Context, bucket *models.Bucket, progress func(moved int64)) (run models.ArchiveRun, err error) {
 	if err := s.checkCold(bucket); err != nil {
 		return run, err
@@ -216,11 +231,17 @@ func (s *Service) Start(ctx context.Context, bucket *models.Bucket) (run models.
 // archive makes runs until nothing of the bucket is left. The caller holds the
 // bucket's lease.
 func (s *Service) archive(ctx context.Context, bucket *models.Bucket, progress func(moved int64)) (run models.ArchiveRun, err error) {
+	if err := s.store.storage.tidy(ctx, bucket); err != nil {
+		return run, err
+	}
 	var moved int64
 	for made := range maxMerges {
 		run, err = s.beginRun(ctx, bucket)
 		if err == nil && run.State == models.ArchiveComplete {
-			if bucket.FromLedger {
+			switch {
+			case s.hot == nil:
+				s.memory.Drop(bucket)
+			case bucket.FromLedger:
 				err = s.dropKeys(ctx, bucket, run.Run)
 			}
 			if made > 0 {
@@ -257,15 +278,25 @@ func (s *Service) makeRun(ctx context.Context, bucket *models.Bucket, run models
 		return run, fmt.Errorf("archive %s of board %s: %w", bucket.Day, bucket.Board, err)
 	}
 	s.complete.Store(bucketKey{bucket.Board, bucket.Name}, true)
-	if len(parts) > 0 {
-		// If the parts can't be dropped now, the next run merges them again,
-		// which changes nothing, and then drops them.
+	if err := s.drop(ctx, bucket, parts); err != nil {
+		return run, fmt.Errorf("archive %s of board %s: it is archived, but: %w", bucket.Day, bucket.Board, err)
+	}
+	return run, nil
+}
+
+// drop removes what a complete run has moved. If parts can't be dropped now, the next run merges
+// them again, which changes nothing, and then drops them.
+func (s *Service) drop(ctx context.Context, bucket *models.Bucket, parts []models.FrozenPart) error {
+	switch {
+	case s.hot == nil:
+		s.memory.Drop(bucket)
+	case len(parts) > 0:
 		if err := s.hot.DropFrozen(ctx, bucket, parts); err != nil {
-			return run, fmt.Errorf("archive %s of board %s: it is archived, but: %w", bucket.Day, bucket.Board, err)
+			return err
 		}
 		failpoint.Hit("archive.dropped")
 	}
-	return run, nil
+	return s.store.storage.tidy(ctx, bucket)
 }
 
 func (s *Stats) count(run models.ArchiveRun, err error) {
@@ -324,15 +355,18 @@ func (s *Service) beginRun(ctx context.Context, bucket *models.Bucket) (models.A
 	return next, err
 }
 
-// needsRun reports whether an archived bucket has entries in Redis that arrived after its
-// last run, or corrections to apply. What Redis has of a bucket of the ledger does not
+// needsRun reports whether entries of an archived bucket have arrived after its
+// last run, or corrections are to be applied. What Redis has of a bucket of the ledger does not
 // matter: no increment comes later.
 func (s *Service) needsRun(ctx context.Context, bucket *models.Bucket, last int) (bool, error) {
-	if !bucket.FromLedger {
+	if !bucket.FromLedger && s.hot != nil {
 		unarchived, err := s.hot.Unarchived(ctx, []*models.Bucket{bucket}, []int{last})
 		if err != nil || unarchived[0] {
 			return err == nil, err
 		}
+	}
+	if news, err := s.store.storage.news(ctx, bucket); err != nil || news {
+		return news, err
 	}
 	pending, err := s.store.pendingCorrections(ctx)
 	return pending[bucketKey{bucket.Board, bucket.Name}], err
@@ -344,27 +378,28 @@ func (s *Service) executeRun(ctx context.Context, bucket *models.Bucket, run *mo
 	if err := s.store.storage.ensurePartition(ctx, bucket.Day); err != nil {
 		return nil, err
 	}
-	if bucket.FromLedger {
-		return nil, s.storeRun(ctx, bucket, run, nil)
-	}
 	reporter := s.store.reportProgress(ctx, *run)
 	defer reporter.stop()
-	rows, err := openRows(ctx, s.hot, s.recovery, bucket, run.Run, s.progressEvery, func(moved int64) {
+	m := &move{bucket: bucket, run: run.Run, progressEvery: s.progressEvery, progress: func(moved int64) {
 		progress(moved)
 		reporter.report(moved)
-	})
-	if err != nil {
+	}}
+	if bucket.FromLedger || s.hot == nil {
+		return nil, s.storeRun(ctx, m, run)
+	}
+	var err error
+	if m.rows, err = openRows(ctx, s.hot, s.recovery, bucket, run.Run, m.progressEvery, m.progress); err != nil {
 		return nil, err
 	}
-	defer rows.close()
-	err = s.storeRun(ctx, bucket, run, rows)
-	return rows.frozen, err
+	defer m.rows.close()
+	err = s.storeRun(ctx, m, run)
+	return m.rows.frozen, err
 }
 
 // storeRun stores what a run moves, and sets the fields of the run.
-func (s *Service) storeRun(ctx context.Context, bucket *models.Bucket, run *models.ArchiveRun, rows *rowReader) error {
+func (s *Service) storeRun(ctx context.Context, m *move, run *models.ArchiveRun) error {
 	now := s.clock().UTC()
-	moved, stored, err := s.store.storeRun(ctx, bucket, run.Run, rows, now)
+	moved, stored, err := s.store.storeRun(ctx, m, now)
 	run.Moved = moved
 	if err != nil {
 		return err
@@ -407,8 +442,8 @@ func (s *Service) recordFailure(ctx context.Context, run *models.ArchiveRun, cau
 
 // Due returns the buckets that Archive has work for: first those that have been
 // cold for an hour and are not complete, oldest first, then archived buckets
-// of which Redis holds entries that arrived later, or whose corrections are pending.
-// Three queries, and one command for each shard of every archived bucket.
+// with entries that arrived later, with pending corrections, or with something left behind by a run
+// that was cut off. Four queries, and one command of Redis for each shard of every archived bucket.
 func (s *Service) Due(ctx context.Context) ([]*models.Bucket, error) {
 	due, err := s.store.unfinished(ctx, s.clock().Add(-archiveDelay))
 	if err != nil {
@@ -418,13 +453,22 @@ func (s *Service) Due(ctx context.Context) ([]*models.Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	unarchived, err := s.hot.Unarchived(ctx, archived, runs)
-	if err != nil {
-		return nil, err
+	unarchived := make([]bool, len(archived))
+	if s.hot != nil {
+		if unarchived, err = s.hot.Unarchived(ctx, archived, runs); err != nil {
+			return nil, err
+		}
 	}
 	pending, err := s.store.pendingCorrections(ctx)
 	if err != nil {
 		return nil, err
+	}
+	left, err := s.store.storage.left(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range left {
+		pending[key] = true
 	}
 	for i, b := range archived {
 		if unarchived[i] || pending[bucketKey{b.Board, b.Name}] {
@@ -466,7 +510,7 @@ func (s *Service) EnsurePartitions(ctx context.Context) error {
 }
 
 // DropExpired drops whole months, those more than the given number of months
-// before this one. It returns how many it dropped; embedded stores count rows.
+// before this one. It returns how many it dropped; of SQLite, how many rows.
 // If months is 0, it drops nothing.
 func (s *Service) DropExpired(ctx context.Context, months int) (int, error) {
 	if months == 0 {

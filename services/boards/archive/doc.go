@@ -1,4 +1,5 @@
 // Package archive moves buckets that have turned cold from Redis to SQL, and reads them back.
+// Without Redis, it moves them from one table of SQLite to others.
 //
 // A day turns cold once it is more than hot_days days old, or open_days + 1 if that is more, so
 // it takes no more uploads by then. The moment is stored with the bucket (cold_at), so that all
@@ -37,6 +38,27 @@
 // entry of each user and ranks them anew. Both sides are compared by the number of rows, the sum
 // of scores, and the exclusive or of a hash of each row with its rank. The hash is Postgres's
 // hashint8extended, written again in Go (totals.go).
+//
+// # Runs on SQLite
+//
+// All writers share one connection, and an upload waits for whatever is before it. So nothing that
+// grows with a bucket is one transaction. The rows of an archived bucket are a version of it. A run
+// writes a new one, 500 rows at a time, ranks it, reads it again for comparison, and makes it the
+// current one in a short transaction (sqlite_run.go). Readers find the current version by an index,
+// and rows by (version, user) or (version, rank): 38 bytes for each row. A version that was replaced,
+// or whose run was cut off, is deleted later, 2,000 rows at a time (sqlite_tidy.go). A run that was
+// cut off is begun anew; what one process drops another can't continue.
+//
+// Without Redis a day is read from hot_scores, which is not frozen: each user's entry is read once,
+// and uploads go on. Once the version is shown, entries that are not larger than what it has are
+// deleted. An entry that is larger came later, and makes a further run. So at every moment each
+// entry is in one of both, and what a dead process has not deleted is deleted by the next. If Redis
+// has the day, what is read of it is first copied to a version of its own.
+//
+// Corrections do not wait for a run. If they have changed before it is shown, the version is written
+// again. An erasure leaves a bucket alone while a run may have copied the user's row, and comes
+// again. Measured beside uploads that are committed one by one, each on the disk: 100,000 users in
+// four seconds, half of it rest; transactions take 1 to 3 ms, and the write-ahead log stays at 4 MB.
 //
 // # Corrections
 //

@@ -10,9 +10,10 @@ import (
 // another one for each bucket, so that they do not lead to each other. Scores and times
 // stay. Entries that are equal in both are ranked anew, because the row id decides among
 // them. It returns how many scores these were, plus the number of runs that may store more
-// of them: those which began to store before this process's call. It may be repeated. In
-// Postgres a transaction of eleven statements for each 100 buckets; after each it rests for
-// as long as that took.
+// of them: those which began to store before this process's call, and on SQLite also those that
+// were cut off. It may be repeated. In Postgres a transaction of eleven statements for each 100
+// buckets, on SQLite one of ten for each bucket, which takes longer the more entries are equal to
+// the user's; after each it rests for as long as that took.
 func (s *Service) Erase(ctx context.Context, user models.RowID) (changed int64, err error) {
 	// A run that begins to store from now on leaves the user out.
 	underWay, err := s.store.storage.runsUnderWay(ctx)
@@ -26,7 +27,11 @@ func (s *Service) Erase(ctx context.Context, user models.RowID) (changed int64, 
 // ExportSections returns what an export has of a user's archived scores in a kind of database.
 // Postgres looks each day up in the primary key.
 func ExportSections(dialect string) []models.ExportSection {
-	query := `SELECT b.board, b.day AS date, b.score, b.reached_at, b.rank FROM archived_scores b WHERE b.user_id = ?`
+	// A composite is decoded as score.Codec does.
+	query := `SELECT b.board, b.day AS date, s.composite >> b.time_bits AS score, strftime('%Y-%m-%dT%H:%M:%fZ', unixepoch(b.starts_at, 'subsec')
+			+ ((1 << b.time_bits) - 1 - (s.composite & ((1 << b.time_bits) - 1))) * b.tick_ms / 1000.0, 'unixepoch') AS reached_at, s.rank
+		FROM archive_versions v CROSS JOIN archived_scores s ON s.version = v.version AND s.user_id = ?
+		JOIN board_buckets b ON b.board = v.board AND b.bucket = v.bucket WHERE v.state = 'current'`
 	if dialect == "postgres" {
 		query = `
 			SELECT b.board, b.day AS date, a.score, a.reached_at, a.rank FROM board_buckets b

@@ -64,9 +64,13 @@ func TestEraseManyDays(t *testing.T) {
 }
 
 // checkHash checks the hash of an archived bucket against that of a further run, which reads
-// all rows. The run merges an entry of a user that changes nothing.
+// all rows. The run merges an entry of a user that changes nothing. From hot_scores nobody would
+// merge it; there the model of the archive compares hashes.
 func (f *fixture) checkHash(b *models.Bucket, user models.RowID) {
 	f.t.Helper()
+	if f.env.Redis == nil {
+		return
+	}
 	var before models.ArchiveRun
 	if err := f.env.Gorm.Order("run DESC").Take(&before, "board = ? AND bucket = ?", b.Board, b.Name).Error; err != nil {
 		f.t.Fatal(err)

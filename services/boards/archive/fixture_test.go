@@ -28,7 +28,7 @@ type fixture struct {
 	t       testing.TB
 	env     *testenv.Env
 	catalog *catalog.Catalog
-	boards  *board.Store
+	boards  board.Entries
 	leases  *lease.Service
 	store   *archive.Store
 	archive *archive.Service
@@ -39,7 +39,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 	f := &fixture{
 		t: t, env: env,
 		catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
-		boards:  board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil),
+		boards:  env.Entries(env.Clock.Now, nil),
 	}
 	defs := env.Config.BoardDefinitions()
 	defs[0].Shards = shards
@@ -54,8 +54,11 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 	return f
 }
 
+// inRedis returns the hot store of a test with real servers.
+func (f *fixture) inRedis() *board.Store { return f.boards.(*board.Store) }
+
 // archiveOver returns an archive that uses another hot store.
-func (f *fixture) archiveOver(hot archive.HotStore) *archive.Service {
+func (f *fixture) archiveOver(hot board.Entries) *archive.Service {
 	s := archive.New(f.store, hot, f.leases, nil, f.env.Clock.Now, f.env.Log)
 	f.t.Cleanup(s.Close)
 	return s
@@ -81,7 +84,7 @@ func (f *fixture) raise(b *models.Bucket, entries ...models.Entry) {
 	raise(f.t, f.boards, b, entries)
 }
 
-func raise(t testing.TB, boards *board.Store, b *models.Bucket, entries []models.Entry) {
+func raise(t testing.TB, boards board.Entries, b *models.Bucket, entries []models.Entry) {
 	t.Helper()
 	raises := make([]models.Raise, len(entries))
 	for i, e := range entries {
@@ -108,7 +111,7 @@ func (f *fixture) dueBucket(n int) (*models.Bucket, []models.Entry) {
 // is cold.
 func (f *fixture) raiseLate(b *models.Bucket, entries ...models.Entry) {
 	f.t.Helper()
-	suspended := board.NewStore(f.env.Redis, f.env.Keys, func() time.Time { return b.StartsAt }, nil)
+	suspended := f.boards.EntriesAt(b.StartsAt)
 	raise(f.t, suspended, b, entries)
 }
 
@@ -182,9 +185,9 @@ func (f *fixture) checkArchived(b *models.Bucket, want []models.Entry) {
 	if diff := cmp.Diff(fmt.Sprint(want), fmt.Sprint(got.Behind)); diff != "" {
 		f.t.Errorf("archived entries:\n%s", diff)
 	}
-	left, err := f.boards.Unarchived(ctx, []*models.Bucket{b}, []int{9})
-	if err != nil || left[0] {
-		f.t.Errorf("left in Redis: %v, %v", left, err)
+	due, err := f.archive.Due(ctx)
+	if err != nil || slices.ContainsFunc(due, func(d *models.Bucket) bool { return d.Name == b.Name }) {
+		f.t.Errorf("entries are not archived, %v", err)
 	}
 }
 

@@ -26,7 +26,7 @@ type postgres struct {
 	db, reads, reports *gorm.DB      // those of Store; db is over pool
 }
 
-// postgresUserText is Store.userText.
+// postgresUserText is the row id of row s as text, which orders equal entries.
 const postgresUserText = `s.user_id::text COLLATE "C"`
 
 // storeProgress implements storage. It uses a connection of its own, because the
@@ -116,18 +116,19 @@ func (p *postgres) attached(ctx context.Context, q queryRower, name string) (boo
 	return true, nil
 }
 
-// inRun implements storage. The staging table belongs to the transaction, so that it
-// never holds rows of a run that died. The bucket's row is locked last, so that corrections
+// inRun calls fn in a transaction that has locked the bucket and has the tables of runTables,
+// with the rows, if any, in archive_staging. It commits if fn returns no error. The staging table
+// belongs to the transaction, so that it never holds rows of a run that died. The bucket's row is locked last, so that corrections
 // of it can be made and lifted while rows are copied, and not after that.
-func (p *postgres) inRun(ctx context.Context, bucket *models.Bucket, rows *rowReader, fn func(tx *gorm.DB) error) error {
-	committing := false
+func (p *postgres) inRun(ctx context.Context, m *move, fn func(tx *gorm.DB) error) error {
+	bucket, committing := m.bucket, false
 	err := p.db.WithContext(ctx).Connection(func(conn *gorm.DB) error {
 		return conn.Transaction(func(tx *gorm.DB) error {
 			if err := p.begin(tx, bucket); err != nil {
 				return err
 			}
-			if rows != nil {
-				if err := p.stage(ctx, conn, rows); err != nil {
+			if m.rows != nil {
+				if err := p.stage(ctx, conn, m.rows); err != nil {
 					return fmt.Errorf("copy into staging: %w", err)
 				}
 				failpoint.Hit("archive.staged")
@@ -195,7 +196,7 @@ func (p *postgres) begin(tx *gorm.DB, bucket *models.Bucket) error {
 		// Use one core, and leave the others to readers.
 		`SET LOCAL max_parallel_workers_per_gather = 0`,
 		`SET LOCAL jit = off`,
-	}, runTables("timestamptz", "ON COMMIT DROP")...) {
+	}, runTables...) {
 		if err := tx.Exec(statement).Error; err != nil {
 			return fmt.Errorf("create staging table: %w", err)
 		}
@@ -256,7 +257,7 @@ func hashOf(user, rank string) string {
 		hashint8extended((date_part('epoch', reached_at) * 1000)::bigint, hashint8extended(` + rank + `, 0))))`
 }
 
-// sum implements storage.
+// sum adds up the rows that follow FROM, as totals.add does.
 func (p *postgres) sum(tx *gorm.DB, from string, args ...any) (t totals, err error) {
 	err = tx.Raw(`
 		SELECT count(*), coalesce(sum(score), 0)::bigint, coalesce(bit_xor(`+hashOf("user_id", "rank")+`), 0)
@@ -326,6 +327,91 @@ func (p *postgres) eachScore(ctx context.Context, do func(id, points int64, reac
 	}
 	return rows.Err()
 }
+
+// windowQuery reads the entries of a bucket around a position. A binary search
+// over the ranks finds the number of entries before the position, whether or not
+// an entry has it. %[1]s is the condition aheadOfPosition.
+const windowQuery = `
+	WITH RECURSIVE bucket (total) AS (
+		SELECT coalesce(max(rank), 0) FROM archived_scores WHERE board = @board AND day = @day
+	), search (low, high) AS (
+		SELECT 0, total FROM bucket
+		UNION ALL
+		SELECT CASE WHEN %[1]s THEN s.rank ELSE low END, CASE WHEN %[1]s THEN high ELSE s.rank - 1 END
+		FROM search JOIN archived_scores s ON s.board = @board AND s.day = @day AND s.rank = (low + high) / 2 + 1
+		WHERE low < high
+	), boundary (before) AS (
+		SELECT max(low) FROM search
+	)
+	SELECT total, before, coalesce(s.rank, 0) AS rank, coalesce(s.user_id, 0) AS user_id, coalesce(s.score, 0) AS score, s.reached_at
+	FROM bucket CROSS JOIN boundary
+	LEFT JOIN archived_scores s ON s.board = @board AND s.day = @day AND s.rank > before - @back AND s.rank <= before + @forward
+	ORDER BY s.rank`
+
+// aheadOfPosition is true for a row that ranks before the position.
+const aheadOfPosition = `(s.score > @score OR (s.score = @score AND (s.reached_at < @reached OR (s.reached_at = @reached AND ` +
+	postgresUserText + ` > @user))))`
+
+// window implements storage.
+func (p *postgres) window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) ([]windowRow, error) {
+	codec := score.Of(bucket)
+	points, reachedAt := codec.Decode(at.Composite)
+	var found []struct {
+		Total, Before, Rank int64
+		UserID              models.RowID
+		Score               int64
+		ReachedAt           *time.Time
+	}
+	err := p.reads.WithContext(ctx).Raw(fmt.Sprintf(windowQuery, aheadOfPosition), map[string]any{
+		"board": bucket.Board, "day": bucket.Day, "score": points, "reached": reachedAt.Time(), "user": at.User.String(),
+		"back": back, "forward": forward,
+	}).Scan(&found).Error
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]windowRow, len(found))
+	for i, r := range found {
+		rows[i] = windowRow{Total: r.Total, Before: r.Before, Rank: r.Rank, UserID: r.UserID}
+		if r.ReachedAt == nil {
+			continue // the window is empty
+		}
+		if rows[i].Composite, err = composite(codec, r.Score, *r.ReachedAt); err != nil {
+			return nil, err
+		}
+	}
+	return rows, nil
+}
+
+// first implements storage.
+func (p *postgres) first(tx *gorm.DB, bucket *models.Bucket, n int) ([]row, error) {
+	var found []struct {
+		Rank      int64
+		UserID    models.RowID
+		Score     int64
+		ReachedAt time.Time
+	}
+	err := tx.Table("archived_scores").Where("board = ? AND day = ? AND rank <= ?", bucket.Board, bucket.Day, n).
+		Order("rank").Find(&found).Error
+	rows := make([]row, len(found))
+	for i, r := range found {
+		rows[i] = row{rank: r.Rank, user: r.UserID, score: r.Score, reachedAt: models.TimestampOf(r.ReachedAt)}
+	}
+	return rows, err
+}
+
+// dayOf implements storage.
+func (p *postgres) dayOf() (columns, join string) {
+	return `s.score, s.reached_at, s.rank`, `LEFT JOIN archived_scores s ON s.board = b.board AND s.day = b.day AND s.user_id = @user`
+}
+
+// tidy implements storage. A run's transaction leaves nothing behind.
+func (p *postgres) tidy(context.Context, *models.Bucket) error { return nil }
+
+// news implements storage. Redis has what comes late.
+func (p *postgres) news(context.Context, *models.Bucket) (bool, error) { return false, nil }
+
+// left implements storage.
+func (p *postgres) left(context.Context) ([]bucketKey, error) { return nil, nil }
 
 // sumsQuery lists the buckets of a span, and adds up the scores of each user on those that
 // are archived. OFFSET 0 keeps the reads of the days apart, as each of them finds its rows

@@ -34,36 +34,35 @@ func TestKeysThatComeBackDuringARun(t *testing.T) {
 			f.raise(b, late...)
 		}, true},
 	}
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		start := env.Clock.Now()
-		for i, tt := range tests {
-			t.Run(tt.name, func(t *testing.T) {
-				env.Clock.Set(start.AddDate(0, 0, i))
-				f := newFixture(t, env, 2)
-				b, entries := f.dueBucket(400)
-				late := randomEntries(t, b, 50, 7)
-				var steps atomic.Int32
-				s := f.archiveOver(&hookedStore{f.boards, func(step string) error {
-					if step == tt.step && steps.Add(1) == tt.nth {
-						tt.comesBack(t, f, b, late)
-					}
-					return nil
-				}})
-				run, err := s.Archive(t.Context(), b, func(int64) {})
-				if err != nil {
-					t.Fatal(err)
+	env := testenv.Real(t)
+	start := env.Clock.Now()
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			env.Clock.Set(start.AddDate(0, 0, i))
+			f := newFixture(t, env, 2)
+			b, entries := f.dueBucket(400)
+			late := randomEntries(t, b, 50, 7)
+			var steps atomic.Int32
+			s := f.archiveOver(&hookedStore{f.inRedis(), func(step string) error {
+				if step == tt.step && steps.Add(1) == tt.nth {
+					tt.comesBack(t, f, b, late)
 				}
-				want := ranked(entries)
-				if tt.late {
-					want = ranked(entries, late)
-				}
-				if run.State != models.ArchiveComplete || run.Entries != int64(len(want)) {
-					t.Errorf("the run is %+v", run)
-				}
-				f.checkArchived(b, want)
-			})
-		}
-	})
+				return nil
+			}})
+			run, err := s.Archive(t.Context(), b, func(int64) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := ranked(entries)
+			if tt.late {
+				want = ranked(entries, late)
+			}
+			if run.State != models.ArchiveComplete || run.Entries != int64(len(want)) {
+				t.Errorf("the run is %+v", run)
+			}
+			f.checkArchived(b, want)
+		})
+	}
 }
 
 // restoreShard gives the key of one shard the name that it had before the run has

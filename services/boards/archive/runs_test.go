@@ -68,7 +68,7 @@ func TestConcurrentRunsWithASmallPool(t *testing.T) {
 		}
 		once.Do(func() { close(allTaken) })
 	}
-	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: small.Gorm, Pool: small.Pool}), &gatedStore{f.boards, gate}, f.leases, nil, env.Clock.Now, env.Log)
+	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: small.Gorm, Pool: small.Pool}), &gatedStore{f.inRedis(), gate}, f.leases, nil, env.Clock.Now, env.Log)
 	defer s.Close()
 	s.SetLimits(100, time.Hour)
 	ended := make(chan error, len(buckets))
@@ -93,73 +93,71 @@ func TestConcurrentRunsWithASmallPool(t *testing.T) {
 // does not wait.
 func TestTwoRunsAtATime(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		f := newFixture(t, env, 1)
-		buckets, entries := f.dueBuckets(5, 50)
-		var mu sync.Mutex
-		running, most := 0, 0
-		count := func(change int) {
-			mu.Lock()
-			defer mu.Unlock()
-			running += change
-			most = max(most, running)
+	env := testenv.Real(t)
+	f := newFixture(t, env, 1)
+	buckets, entries := f.dueBuckets(5, 50)
+	var mu sync.Mutex
+	running, most := 0, 0
+	count := func(change int) {
+		mu.Lock()
+		defer mu.Unlock()
+		running += change
+		most = max(most, running)
+	}
+	goOn := make(chan struct{})
+	s := f.archiveOver(&hookedStore{f.inRedis(), func(step string) error {
+		switch step {
+		case "read":
+			count(1)
+			<-goOn
+		case "dropped":
+			count(-1)
 		}
-		goOn := make(chan struct{})
-		s := f.archiveOver(&hookedStore{f.boards, func(step string) error {
-			switch step {
-			case "read":
-				count(1)
-				<-goOn
-			case "dropped":
-				count(-1)
+		return nil
+	}})
+	var callers sync.WaitGroup
+	for _, b := range buckets {
+		callers.Go(func() {
+			if _, err := s.Archive(context.WithoutCancel(t.Context()), b, func(int64) {}); err != nil {
+				t.Error(err)
 			}
-			return nil
-		}})
-		var callers sync.WaitGroup
-		for _, b := range buckets {
-			callers.Go(func() {
-				if _, err := s.Archive(context.WithoutCancel(t.Context()), b, func(int64) {}); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		testenv.Eventually(t, "two runs are under way", func() bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return running == 2
 		})
-		for _, b := range buckets {
-			if _, err := s.Start(t.Context(), b); models.CodeOf(err) != models.CodeArchiveRunning {
-				t.Errorf("Start of a third run: %v", err)
-			}
-		}
-		close(goOn)
-		callers.Wait()
-		if most != 2 {
-			t.Errorf("%d runs at a time", most)
-		}
-		for i, b := range buckets {
-			f.checkArchived(b, ranked(entries[i]))
-		}
+	}
+	testenv.Eventually(t, "two runs are under way", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return running == 2
 	})
+	for _, b := range buckets {
+		if _, err := s.Start(t.Context(), b); models.CodeOf(err) != models.CodeArchiveRunning {
+			t.Errorf("Start of a third run: %v", err)
+		}
+	}
+	close(goOn)
+	callers.Wait()
+	if most != 2 {
+		t.Errorf("%d runs at a time", most)
+	}
+	for i, b := range buckets {
+		f.checkArchived(b, ranked(entries[i]))
+	}
 }
 
 // A run that passes its deadline fails, and the next call resumes it.
 func TestTheDeadlineOfARun(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		f := newFixture(t, env, 1)
-		b, entries := f.dueBucket(1200)
-		s := archive.New(f.store, &gatedStore{f.boards, func(ctx context.Context) { <-ctx.Done() }}, lease.NewLocal(), nil, env.Clock.Now, env.Log)
-		defer s.Close()
-		s.SetLimits(100, 50*time.Millisecond)
-		if _, err := s.Archive(t.Context(), b, func(int64) {}); err == nil {
-			t.Error("the run did not fail")
-		}
-		if run := f.lastRun(); run.State != models.ArchiveFailed || !strings.Contains(run.Error, "deadline") {
-			t.Errorf("the run is %+v", run)
-		}
-		f.mustArchive(b)
-		f.checkArchived(b, ranked(entries))
-	})
+	env := testenv.Real(t)
+	f := newFixture(t, env, 1)
+	b, entries := f.dueBucket(1200)
+	s := archive.New(f.store, &gatedStore{f.inRedis(), func(ctx context.Context) { <-ctx.Done() }}, lease.NewLocal(), nil, env.Clock.Now, env.Log)
+	defer s.Close()
+	s.SetLimits(100, 50*time.Millisecond)
+	if _, err := s.Archive(t.Context(), b, func(int64) {}); err == nil {
+		t.Error("the run did not fail")
+	}
+	if run := f.lastRun(); run.State != models.ArchiveFailed || !strings.Contains(run.Error, "deadline") {
+		t.Errorf("the run is %+v", run)
+	}
+	f.mustArchive(b)
+	f.checkArchived(b, ranked(entries))
 }

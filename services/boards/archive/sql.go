@@ -29,7 +29,6 @@ type Store struct {
 	random             models.Random
 	outbox             *outcomes.Outbox // may be nil
 	storage            storage
-	userText           string // the SQL expression for the row id of row s as text, which orders equal entries
 }
 
 // StoreOptions holds what NewStore needs.
@@ -55,9 +54,9 @@ func NewStore(o StoreOptions) *Store {
 		s.random = rand.Int64N
 	}
 	if o.Pool == nil {
-		s.storage, s.userText = &sqlite{db: o.Runs}, sqliteUserText
+		s.storage = &sqlite{db: o.Runs, reads: s.reads, reports: s.reports, sizes: defaultSizes}
 	} else {
-		s.storage, s.userText = &postgres{pool: o.Pool, db: o.Runs, reads: s.reads, reports: s.reports}, postgresUserText
+		s.storage = &postgres{pool: o.Pool, db: o.Runs, reads: s.reads, reports: s.reports}
 	}
 	return s
 }
@@ -81,23 +80,35 @@ type monthStorage interface {
 
 // runStorage stores what runs move.
 type runStorage interface {
-	// inRun calls fn in a transaction that has locked the bucket and has the tables of
-	// runTables, with the rows in archive_staging unless rows is nil. It commits if fn returns
-	// no error.
-	inRun(ctx context.Context, bucket *models.Bucket, rows *rowReader, fn func(tx *gorm.DB) error) error
-	// sum adds up the rows that follow FROM, as totals.add does.
-	sum(tx *gorm.DB, from string, args ...any) (totals, error)
+	// store stores what a run moves, with corrections applied, and verifies it. It calls complete
+	// in the transaction in which readers begin to see the rows. On errors, too, moved is the
+	// number of entries read.
+	store(ctx context.Context, m *move, complete completion) (moved int64, stored totals, err error)
 	// storeProgress stores how many entries a run has read so far. It returns when
 	// ctx ends, unless its statement is under way, and ignores errors.
 	storeProgress(ctx context.Context, run *models.ArchiveRun, moved int64)
-	// runsUnderWay returns how many runs are storing rows.
+	// runsUnderWay returns how many buckets have a run that is storing rows.
 	runsUnderWay(ctx context.Context) (int64, error)
+	// tidy removes what complete runs have moved, and what runs that were cut off have stored.
+	// The caller holds the bucket's lease.
+	tidy(ctx context.Context, bucket *models.Bucket) error
+	// news reports whether the database has entries of an archived bucket that came later.
+	news(ctx context.Context, bucket *models.Bucket) (bool, error)
+	// left lists the buckets for which tidy or a further run may have something to do.
+	left(ctx context.Context) ([]bucketKey, error)
 }
 
 // scoreStorage reads archived scores, and gives those of erased users other row ids.
 type scoreStorage interface {
 	// composites returns the users' composites in a bucket, in the order of users.
 	composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
+	// window reads the entries of a bucket around a position: a row for each, in the order of
+	// ranks, or one without an entry.
+	window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) ([]windowRow, error)
+	// first returns the first n rows of a bucket.
+	first(tx *gorm.DB, bucket *models.Bucket, n int) ([]row, error)
+	// dayOf returns columns of dayRow, and the join that adds the row of user @user to bucket b.
+	dayOf() (columns, join string)
 	// stored returns the archived composites of the raises' users in their buckets, by
 	// position.
 	stored(ctx context.Context, raises []models.Raise) ([]models.Composite, error)
@@ -108,19 +119,6 @@ type scoreStorage interface {
 	// and returns how many rows these were.
 	erase(ctx context.Context, user models.RowID, newNobody func() models.RowID) (rows int64, err error)
 }
-
-// archivedScore is a row of archived_scores.
-type archivedScore struct {
-	UserID    models.RowID
-	Score     int64
-	ReachedAt time.Time
-	Rank      int64
-	Day       models.Date
-	Board     string
-}
-
-// TableName returns the name of the archive's table.
-func (archivedScore) TableName() string { return "archived_scores" }
 
 // newNobody returns a row id for an archived score of an erased user.
 func (s *Store) newNobody() models.RowID { return models.NewNobody(s.random) }
@@ -241,94 +239,71 @@ func (s *Store) runs(ctx context.Context, q RunsQuery) ([]models.ArchiveRun, err
 	return runs, nil
 }
 
-// windowQuery reads the entries of a bucket around a position. A binary search
-// over the ranks finds the number of entries before the position, whether or not
-// an entry has it. %[1]s is the condition aheadOfPosition.
-const windowQuery = `
-	WITH RECURSIVE bucket (total) AS (
-		SELECT coalesce(max(rank), 0) FROM archived_scores WHERE board = @board AND day = @day
-	), search (low, high) AS (
-		SELECT 0, total FROM bucket
-		UNION ALL
-		SELECT CASE WHEN %[1]s THEN s.rank ELSE low END, CASE WHEN %[1]s THEN high ELSE s.rank - 1 END
-		FROM search JOIN archived_scores s ON s.board = @board AND s.day = @day AND s.rank = (low + high) / 2 + 1
-		WHERE low < high
-	), boundary (before) AS (
-		SELECT max(low) FROM search
-	)
-	SELECT total, before, coalesce(s.rank, 0) AS rank, coalesce(s.user_id, 0) AS user_id, coalesce(s.score, 0) AS score, s.reached_at
-	FROM bucket CROSS JOIN boundary
-	LEFT JOIN archived_scores s ON s.board = @board AND s.day = @day AND s.rank > before - @back AND s.rank <= before + @forward
-	ORDER BY s.rank`
+// windowRow is an entry in a window, with the number of entries of the bucket, and of those before
+// the position.
+type windowRow struct {
+	Total, Before, Rank int64
+	UserID              models.RowID
+	Composite           models.Composite // 0 if the window has no entry
+}
 
-// aheadOfPosition is true for a row that ranks before the position. %s is
-// Store.userText.
-const aheadOfPosition = `(s.score > @score OR (s.score = @score AND (s.reached_at < @reached OR (s.reached_at = @reached AND %s > @user))))`
-
-func (s *Store) window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (board.Window, error) {
-	codec := score.Of(bucket)
-	points, reachedAt := codec.Decode(at.Composite)
-	var rows []struct {
-		Total, Before, Rank int64
-		UserID              models.RowID
-		Score               int64
-		ReachedAt           *time.Time
-	}
-	query := fmt.Sprintf(windowQuery, fmt.Sprintf(aheadOfPosition, s.userText))
-	err := s.reads.WithContext(ctx).Raw(query, map[string]any{
-		"board": bucket.Board, "day": bucket.Day, "score": points, "reached": reachedAt.Time(), "user": at.User.String(),
-		"back": back, "forward": forward,
-	}).Scan(&rows).Error
+func (s *Store) window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (w board.Window, err error) {
+	rows, err := s.storage.window(ctx, bucket, at, back, forward)
 	if err != nil {
-		return board.Window{}, err
+		return w, err
 	}
-	var w board.Window
 	for _, r := range rows {
 		w.Total, w.Before = r.Total, r.Before
-		if r.ReachedAt == nil {
-			continue // the window is empty
-		}
-		composite, err := composite(codec, r.Score, *r.ReachedAt)
-		if err != nil {
-			return board.Window{}, err
-		}
-		entry := models.Entry{User: r.UserID, Composite: composite}
-		if r.Rank <= r.Before {
+		entry := models.Entry{User: r.UserID, Composite: r.Composite}
+		switch {
+		case r.Composite == 0:
+		case r.Rank <= r.Before:
 			w.Ahead = append(w.Ahead, entry)
-		} else {
+		default:
 			w.Behind = append(w.Behind, entry)
 		}
 	}
 	return w, nil
 }
 
+// dayRow is a bucket with the user's row in it, if it is archived and the user has one: score and
+// time, or both in a composite.
+type dayRow struct {
+	models.Bucket
+	Total     *int64
+	Score     *int64
+	ReachedAt *time.Time
+	Composite *models.Composite
+	Rank      *int64
+}
+
 func (s *Store) days(ctx context.Context, boardName string, user models.RowID, from, to models.Date) ([]Day, error) {
-	var rows []struct {
-		models.Bucket
-		Total     *int64
-		Score     *int64
-		ReachedAt *time.Time
-		Rank      *int64
-	}
+	columns, join := s.storage.dayOf()
+	var rows []dayRow
 	err := s.reports.WithContext(ctx).Raw(`
-		SELECT `+bucketColumns+`, s.score, s.reached_at, s.rank, (
+		SELECT `+bucketColumns+`, `+columns+`, (
 			SELECT a.entries FROM board_archives a
-			WHERE a.board = b.board AND a.bucket = b.bucket AND a.state = ?
+			WHERE a.board = b.board AND a.bucket = b.bucket AND a.state = 'complete'
 			ORDER BY a.run DESC LIMIT 1) AS total
-		FROM board_buckets b
-		LEFT JOIN archived_scores s ON s.board = b.board AND s.day = b.day AND s.user_id = ?
-		WHERE b.board = ? AND b.day BETWEEN ? AND ?
-		ORDER BY b.day DESC`, models.ArchiveComplete, user, boardName, from, to).Scan(&rows).Error
+		FROM board_buckets b `+join+`
+		WHERE b.board = @board AND b.day BETWEEN @from AND @to
+		ORDER BY b.day DESC`, map[string]any{"board": boardName, "user": user, "from": from, "to": to}).Scan(&rows).Error
 	if err != nil {
 		return nil, err
 	}
 	days := make([]Day, len(rows))
 	for i := range rows {
 		r := &rows[i]
-		days[i] = Day{Bucket: &r.Bucket, Archived: r.Total != nil}
+		day := Day{Bucket: &r.Bucket, Archived: r.Total != nil}
 		if r.Total != nil && r.Rank != nil {
-			days[i].Score, days[i].ReachedAt, days[i].Rank, days[i].Total = *r.Score, models.TimestampOf(*r.ReachedAt), *r.Rank, *r.Total
+			day.Rank, day.Total = *r.Rank, *r.Total
+			if r.Composite != nil {
+				day.Score, day.ReachedAt = score.Of(day.Bucket).Decode(*r.Composite)
+			} else {
+				day.Score, day.ReachedAt = *r.Score, models.TimestampOf(*r.ReachedAt)
+			}
 		}
+		days[i] = day
 	}
 	return days, nil
 }

@@ -3,25 +3,40 @@ package archive
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"gorm.io/gorm"
 
+	"stepboard/internal/lists"
 	"stepboard/models"
 	"stepboard/services/boards/score"
 )
 
-// sqliteRows is the number of rows that one statement inserts. SQLite takes 32,766
-// parameters.
-const sqliteRows = 1000
-
-// sqlite stores rows in one table. It is meant for small, short-lived boards: a
-// bucket is held in memory while it is archived.
+// sqlite stores the rows of an archived bucket as a version of it. Whatever writes many rows does
+// so in short transactions, because all writers share one connection, and reads without holding
+// one open: a reader that takes long keeps the write-ahead log from being used again.
 type sqlite struct {
-	db *gorm.DB
+	db, reads, reports *gorm.DB // those of Store
+	sizes              sizes
 }
 
-// sqliteUserText is Store.userText.
+// sizes bound what is read and written at a time, in rows.
+type sizes struct {
+	chunk  int // of one transaction of a run
+	delete int // of one transaction that deletes
+	page   int // of one query
+	window int // that are ranked at a time, which takes about 40 bytes for each
+}
+
+var defaultSizes = sizes{chunk: 500, delete: 2000, page: 10_000, window: 200_000}
+
+// sqliteUserText is the row id of row s as text, which orders equal entries.
 const sqliteUserText = `CAST(s.user_id AS TEXT)`
+
+// currentVersion is the condition of the version that readers see. Its parameters are board and
+// bucket.
+const currentVersion = `v.board = @board AND v.bucket = @bucket AND v.state = 'current'`
 
 func (s *sqlite) storeProgress(ctx context.Context, run *models.ArchiveRun, moved int64) {
 	s.db.WithContext(ctx).Model(&models.ArchiveRun{}).
@@ -32,162 +47,236 @@ func (s *sqlite) storeProgress(ctx context.Context, run *models.ArchiveRun, move
 // ensurePartition implements storage. One table holds every day.
 func (s *sqlite) ensurePartition(context.Context, models.Date) error { return nil }
 
-// inRun implements storage. It reads all rows before the transaction begins,
-// because the database runs one transaction at a time.
-func (s *sqlite) inRun(ctx context.Context, _ *models.Bucket, rows *rowReader, fn func(tx *gorm.DB) error) error {
-	staged, err := readAll(rows)
+// entries returns the rows of a query whose columns are user and composite.
+func entries(db *gorm.DB, query string, args ...any) (list []models.Entry, err error) {
+	rows, err := db.Raw(query, args...).Rows()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		for _, statement := range runTables("datetime", "") {
-			if err := tx.Exec(statement).Error; err != nil {
-				return fmt.Errorf("create staging table: %w", err)
-			}
+	defer rows.Close()
+	for rows.Next() {
+		var e models.Entry
+		if err := rows.Scan(&e.User, &e.Composite); err != nil {
+			return nil, err
 		}
-		if len(staged) > 0 {
-			if err := tx.Table("archive_staging").Omit("Day", "Board").CreateInBatches(staged, sqliteRows).Error; err != nil {
-				return fmt.Errorf("copy into staging: %w", err)
-			}
-		}
-		if err := fn(tx); err != nil {
-			return err
-		}
-		for _, table := range []string{"archive_staging", "archive_merged", "archive_corrected"} {
-			if err := tx.Exec(`DROP TABLE ` + table).Error; err != nil {
-				return fmt.Errorf("drop staging table: %w", err)
-			}
-		}
-		return nil
-	})
-}
-
-// readAll returns all rows, or none if the reader is nil.
-func readAll(rows *rowReader) (list []archivedScore, err error) {
-	if rows == nil {
-		return nil, nil
+		list = append(list, e)
 	}
-	for {
-		r, ok, err := rows.next()
-		if err != nil || !ok {
-			return list, err
-		}
-		list = append(list, archivedScore{UserID: r.user, Score: r.score, ReachedAt: r.reachedAt.Time(), Rank: r.rank})
-	}
-}
-
-// sum implements storage.
-func (s *sqlite) sum(tx *gorm.DB, from string, args ...any) (t totals, err error) {
-	var rows []archivedScore
-	if err := tx.Raw(`SELECT rank, user_id, score, reached_at FROM `+from, args...).Scan(&rows).Error; err != nil {
-		return totals{}, fmt.Errorf("sum up rows: %w", err)
-	}
-	for i := range rows {
-		t.add(rows[i].row())
-	}
-	return t, nil
-}
-
-// row returns what a row's hash is made of.
-func (r *archivedScore) row() row {
-	return row{rank: r.Rank, user: r.UserID, score: r.Score, reachedAt: models.TimestampOf(r.ReachedAt)}
-}
-
-func (s *sqlite) rows(db *gorm.DB, bucket *models.Bucket) ([]archivedScore, error) {
-	var rows []archivedScore
-	err := db.Where("board = ? AND day = ?", bucket.Board, bucket.Day).Find(&rows).Error
-	return rows, err
+	return list, rows.Err()
 }
 
 // composites implements storage.
 func (s *sqlite) composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error) {
-	index := make(map[models.RowID]int, len(users))
-	for i, user := range users {
-		index[user] = i
+	db := s.reads.WithContext(ctx)
+	found, err := entries(db, `
+		SELECT s.user_id, s.composite FROM archive_versions v JOIN archived_scores s ON s.version = v.version
+		WHERE `+currentVersion+` AND s.user_id @ids`,
+		map[string]any{"board": bucket.Board, "bucket": bucket.Name, "ids": lists.Is(db, users)})
+	if err != nil {
+		return nil, err
+	}
+	has := make(map[models.RowID]models.Composite, len(found))
+	for _, e := range found {
+		has[e.User] = e.Composite
 	}
 	composites := make([]models.Composite, len(users))
-	rows, err := s.rows(s.db.WithContext(ctx).Where("user_id IN ?", users), bucket)
-	for _, r := range rows {
-		if composites[index[r.UserID]], err = composite(score.Of(bucket), r.Score, r.ReachedAt); err != nil {
-			return nil, err
-		}
+	for i, user := range users {
+		composites[i] = has[user]
 	}
-	return composites, err
+	return composites, nil
 }
 
 // stored implements storage. One query for each bucket.
 func (s *sqlite) stored(ctx context.Context, raises []models.Raise) ([]models.Composite, error) {
-	users := make(map[*models.Bucket][]models.RowID)
-	for _, r := range raises {
-		users[r.Bucket] = append(users[r.Bucket], r.User)
+	positions := make(map[*models.Bucket][]int)
+	for i, r := range raises {
+		positions[r.Bucket] = append(positions[r.Bucket], i)
 	}
-	has := make(map[*models.Bucket]map[models.RowID]models.Composite, len(users))
-	for bucket, ids := range users {
-		composites, err := s.composites(ctx, bucket, ids)
+	stored := make([]models.Composite, len(raises))
+	for bucket, at := range positions {
+		users := make([]models.RowID, len(at))
+		for i, position := range at {
+			users[i] = raises[position].User
+		}
+		composites, err := s.composites(ctx, bucket, users)
 		if err != nil {
 			return nil, err
 		}
-		has[bucket] = make(map[models.RowID]models.Composite, len(ids))
-		for i, user := range ids {
-			has[bucket][user] = max(has[bucket][user], composites[i])
+		for i, position := range at {
+			stored[position] = composites[i]
 		}
-	}
-	stored := make([]models.Composite, len(raises))
-	for i, r := range raises {
-		stored[i] = has[r.Bucket][r.User]
 	}
 	return stored, nil
 }
 
-// sums implements storage. The transaction makes its reads see the same moment.
+// sqliteWindowQuery is the windowQuery of versions. %[1]s is the condition sqliteAhead.
+const sqliteWindowQuery = `
+	WITH RECURSIVE bucket (version, total) AS (
+		SELECT v.version, (SELECT coalesce(max(r.rank), 0) FROM archived_ranks r WHERE r.version = v.version)
+		FROM archive_versions v WHERE ` + currentVersion + `
+	), search (low, high) AS (
+		SELECT 0, total FROM bucket
+		UNION ALL
+		SELECT CASE WHEN %[1]s THEN r.rank ELSE low END, CASE WHEN %[1]s THEN high ELSE r.rank - 1 END
+		FROM search CROSS JOIN bucket CROSS JOIN archived_ranks r ON r.version = bucket.version AND r.rank = (low + high) / 2 + 1
+		CROSS JOIN archived_scores s ON s.version = r.version AND s.user_id = r.user_id
+		WHERE low < high
+	), boundary (before) AS (
+		SELECT max(low) FROM search
+	)
+	SELECT total, before, coalesce(r.rank, 0) AS rank, coalesce(s.user_id, 0) AS user_id, coalesce(s.composite, 0) AS composite
+	FROM bucket CROSS JOIN boundary
+	LEFT JOIN archived_ranks r ON r.version = bucket.version AND r.rank > before - @back AND r.rank <= before + @forward
+	LEFT JOIN archived_scores s ON s.version = r.version AND s.user_id = r.user_id
+	ORDER BY r.rank`
+
+// sqliteAhead is true for a row that ranks before the position.
+const sqliteAhead = `(s.composite > @composite OR (s.composite = @composite AND ` + sqliteUserText + ` > @user))`
+
+// window implements storage.
+func (s *sqlite) window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (rows []windowRow, err error) {
+	err = s.reads.WithContext(ctx).Raw(fmt.Sprintf(sqliteWindowQuery, sqliteAhead), map[string]any{
+		"board": bucket.Board, "bucket": bucket.Name, "composite": at.Composite, "user": at.User.String(), "back": back, "forward": forward,
+	}).Scan(&rows).Error
+	return rows, err
+}
+
+// first implements storage.
+func (s *sqlite) first(tx *gorm.DB, bucket *models.Bucket, n int) ([]row, error) {
+	found, err := entries(tx, `
+		SELECT s.user_id, s.composite FROM archive_versions v
+		JOIN archived_ranks r ON r.version = v.version AND r.rank <= @n
+		JOIN archived_scores s ON s.version = r.version AND s.user_id = r.user_id
+		WHERE `+currentVersion+` ORDER BY r.rank`, map[string]any{"board": bucket.Board, "bucket": bucket.Name, "n": n})
+	rows := make([]row, len(found))
+	for i, e := range found {
+		rows[i] = rowOf(score.Of(bucket), e, int64(i+1))
+	}
+	return rows, err
+}
+
+// rowOf returns the row of an entry.
+func rowOf(codec score.Codec, e models.Entry, rank int64) row {
+	points, reachedAt := codec.Decode(e.Composite)
+	return row{rank: rank, user: e.User, score: points, reachedAt: reachedAt}
+}
+
+// dayOf implements storage.
+func (s *sqlite) dayOf() (columns, join string) {
+	return `s.composite, s.rank`, `
+		LEFT JOIN archive_versions v ON v.board = b.board AND v.bucket = b.bucket AND v.state = 'current'
+		LEFT JOIN archived_scores s ON s.version = v.version AND s.user_id = @user`
+}
+
+// sums implements storage. One query lists the days and reads their rows, so that it sees all of
+// them at the same moment.
 func (s *sqlite) sums(
 	ctx context.Context, boardName string, users []Viewed, from, to models.Date,
 ) (days []SpanDay, sums map[models.RowID]models.Sum, err error) {
+	after, ids := make(map[models.RowID]Viewed, len(users)), make([]models.RowID, len(users))
+	for i, u := range users {
+		after[u.User], ids[i] = u, u.User
+	}
+	db := s.reports.WithContext(ctx)
+	rows, err := db.Raw(`
+		SELECT b.bucket, b.starts_at, b.ends_at, b.tick_ms, b.time_bits, b.archived, coalesce(s.user_id, 0) AS user_id, coalesce(s.composite, 0) AS composite
+		FROM bucket_states b
+		LEFT JOIN archive_versions v ON v.board = b.board AND v.bucket = b.bucket AND v.state = 'current'
+		LEFT JOIN archived_scores s ON s.version = v.version AND s.user_id @ids
+		WHERE b.board = @board AND b.day BETWEEN @from AND @to
+		ORDER BY b.day, b.bucket`, map[string]any{"board": boardName, "from": from, "to": to, "ids": lists.Is(db, ids)}).Rows()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rows.Close()
 	sums = make(map[models.RowID]models.Sum, len(users))
-	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		var span []struct {
-			SpanDay
-			Day models.Date
+	for rows.Next() {
+		var (
+			day   SpanDay
+			b     models.Bucket
+			entry models.Entry
+		)
+		if err := rows.Scan(&day.Bucket, &b.StartsAt, &day.EndsAt, &b.TickMS, &b.TimeBits, &day.Archived, &entry.User, &entry.Composite); err != nil {
+			return nil, nil, err
 		}
-		err := tx.Raw(`SELECT bucket, day, ends_at, archived FROM bucket_states WHERE board = ? AND day BETWEEN ? AND ?`,
-			boardName, from, to).Scan(&span).Error
-		if err != nil {
-			return err
+		if len(days) == 0 || days[len(days)-1].Bucket != day.Bucket {
+			days = append(days, day)
 		}
-		for _, d := range span {
-			days = append(days, d.SpanDay)
-			if d.Archived {
-				if err := s.addDay(tx, &models.Bucket{Board: boardName, Day: d.Day, EndsAt: d.EndsAt}, users, sums); err != nil {
-					return err
-				}
-			}
+		if entry.User != 0 && day.EndsAt.After(after[entry.User].After) {
+			r := rowOf(score.Of(&b), entry, 0)
+			sums[entry.User] = sums[entry.User].Plus(models.Sum{Score: r.score, Days: 1, ReachedAt: r.reachedAt})
 		}
-		return nil
-	})
-	return days, sums, err
+	}
+	return days, sums, rows.Err()
 }
 
-// addDay adds the users' scores of an archived bucket to their sums.
-func (s *sqlite) addDay(tx *gorm.DB, bucket *models.Bucket, users []Viewed, sums map[models.RowID]models.Sum) error {
-	var ids []models.RowID
-	for _, u := range users {
-		if bucket.EndsAt.After(u.After) {
-			ids = append(ids, u.User)
+// dropMonths implements storage. It drops the versions of the months at once, and then deletes
+// their rows.
+func (s *sqlite) dropMonths(ctx context.Context, before models.Date) (int, error) {
+	err := s.db.WithContext(ctx).Exec(`
+		UPDATE archive_versions SET state = 'dropped' WHERE state = 'current' AND (board, bucket) IN (
+			SELECT board, bucket FROM board_buckets WHERE day < ?)`, models.DateOf(monthOf(before))).Error
+	if err != nil {
+		return 0, fmt.Errorf("drop months: %w", err)
+	}
+	return s.deleteDropped(ctx)
+}
+
+// held is a correction that holds: the entry that it sets, or 0 if it excludes the user.
+type held map[models.RowID]models.Composite
+
+// heldIn reads the corrections that hold in a bucket.
+func heldIn(db *gorm.DB, bucket *models.Bucket) (held, error) {
+	var rows []models.Correction
+	err := db.Raw(`SELECT user_id, kind, score, reached_at FROM corrections WHERE lifted_at IS NULL AND `+concerning, namesOf(bucket)).
+		Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read corrections: %w", err)
+	}
+	h := make(held, len(rows))
+	for _, c := range rows {
+		h[c.User] = 0
+		if c.Kind == models.CorrectionSet {
+			if h[c.User], err = composite(score.Of(bucket), *c.Score, *c.ReachedAt); err != nil {
+				return nil, fmt.Errorf("correction of a score: %w", err)
+			}
 		}
 	}
-	if len(ids) == 0 {
-		return nil
-	}
-	rows, err := s.rows(tx.Where("user_id IN ?", ids), bucket)
-	for _, r := range rows {
-		day := models.Sum{Score: r.Score, Days: 1, ReachedAt: models.TimestampOf(r.ReachedAt)}
-		sums[r.UserID] = sums[r.UserID].Plus(day)
+	return h, nil
+}
+
+// reportedIn reads what users with a correction have reported, as far as runs have kept it.
+func reportedIn(db *gorm.DB, bucket *models.Bucket) (map[models.RowID]models.Composite, error) {
+	reported := make(map[models.RowID]models.Composite)
+	return reported, addScores(reported, bucket, db.Raw(
+		`SELECT user_id, score, reached_at FROM reported_scores WHERE board = @board AND bucket = @bucket`, namesOf(bucket)))
+}
+
+// addScores adds the rows of a query whose columns are user_id, score and reached_at, unless the
+// map has a larger composite of the user.
+func addScores(to map[models.RowID]models.Composite, bucket *models.Bucket, query *gorm.DB) error {
+	list, err := scores(bucket, query)
+	for _, e := range list {
+		to[e.User] = max(to[e.User], e.Composite)
 	}
 	return err
 }
 
-// dropMonths implements storage. It deletes rows, as there are no partitions.
-func (s *sqlite) dropMonths(ctx context.Context, before models.Date) (int, error) {
-	d := s.db.WithContext(ctx).Where("day < ?", models.DateOf(monthOf(before))).Delete(&archivedScore{})
-	return int(d.RowsAffected), d.Error
+// scores returns the rows of a query whose columns are user_id, score and reached_at.
+func scores(bucket *models.Bucket, query *gorm.DB) ([]models.Entry, error) {
+	var rows []models.ScoreTotal
+	if err := query.Scan(&rows).Error; err != nil {
+		return nil, err
+	}
+	list := make([]models.Entry, len(rows))
+	for i, r := range rows {
+		c, err := composite(score.Of(bucket), r.Score, r.ReachedAt)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = models.Entry{User: r.User, Composite: c}
+	}
+	return list, nil
 }
+
+// usersOf returns the keys, ascending.
+func usersOf[V any](m map[models.RowID]V) []models.RowID { return slices.Sorted(maps.Keys(m)) }

@@ -168,7 +168,7 @@ func TestVerificationOfANewBucket(t *testing.T) {
 // The embedded stores verify, too.
 func TestVerificationOnEmbeddedStores(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	f := newFixture(t, env, 3)
 	b, entries := f.dueBucket(20)
 	statement := fmt.Sprintf(`CREATE TRIGGER corrupt BEFORE INSERT ON archived_scores WHEN NEW.user_id = %v BEGIN SELECT RAISE(IGNORE); END`, entries[0].User)
@@ -247,64 +247,63 @@ func TestVerificationOfAMerge(t *testing.T) {
 // read already or not, or if a whole frozen key vanishes.
 func TestEntriesThatVanishWhileTheyAreRead(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		start := env.Clock.Now()
-		for i, tt := range []struct {
-			name   string
-			shards int
-			// after is the step after which the entry of this index vanishes; index
-			// -1 stands for all entries.
-			after string
-			index int64
-			lost  string
-		}{
-			{"the first, read already", 1, "read", 0, "1099 of 1100 are left"},
-			{"the last, not read yet", 1, "read", 1099, "1099 of 1100 are left"},
-			{"one of many shards", 3, "listed", 5, "shard 0, frozen by run 1, has lost entries"},
-			{"the whole key", 1, "read", -1, "500 of 1100 are left"},
-		} {
-			f := newFixture(t, env, tt.shards)
-			env.Clock.Set(start.AddDate(0, 0, i+1))
-			b := f.today()
-			f.raise(b, randomEntries(t, b, 1100, uint64(i))...)
-			f.makeDue(b)
-			key := env.Keys.Frozen(b, 0, 1, models.KeyBoard)
-			var once sync.Once
-			failing := f.archiveOver(&hookedStore{f.boards, func(step string) error {
-				if step != tt.after {
-					return nil
+	env := testenv.Real(t)
+	start := env.Clock.Now()
+	for i, tt := range []struct {
+		name   string
+		shards int
+		// after is the step after which the entry of this index vanishes; index
+		// -1 stands for all entries.
+		after string
+		index int64
+		lost  string
+	}{
+		{"the first, read already", 1, "read", 0, "1099 of 1100 are left"},
+		{"the last, not read yet", 1, "read", 1099, "1099 of 1100 are left"},
+		{"one of many shards", 3, "listed", 5, "shard 0, frozen by run 1, has lost entries"},
+		{"the whole key", 1, "read", -1, "500 of 1100 are left"},
+	} {
+		f := newFixture(t, env, tt.shards)
+		env.Clock.Set(start.AddDate(0, 0, i+1))
+		b := f.today()
+		f.raise(b, randomEntries(t, b, 1100, uint64(i))...)
+		f.makeDue(b)
+		key := env.Keys.Frozen(b, 0, 1, models.KeyBoard)
+		var once sync.Once
+		failing := f.archiveOver(&hookedStore{f.inRedis(), func(step string) error {
+			if step != tt.after {
+				return nil
+			}
+			var err error
+			once.Do(func() {
+				if tt.index < 0 {
+					err = env.Redis.Del(t.Context(), key).Err()
+					return
 				}
-				var err error
-				once.Do(func() {
-					if tt.index < 0 {
-						err = env.Redis.Del(t.Context(), key).Err()
-						return
-					}
-					err = env.Redis.ZRemRangeByRank(t.Context(), key, -1-tt.index, -1-tt.index).Err()
-				})
-				return err
-			}})
-			_, err := failing.Archive(t.Context(), b, func(int64) {})
-			if err == nil || errors.Is(err, archive.ErrVerification) || !strings.Contains(err.Error(), tt.lost) {
-				t.Errorf("%s: %v", tt.name, err)
-			}
-			run := f.lastRun()
-			if run.Bucket != b.Name || run.State != models.ArchiveFailed || !strings.Contains(run.Error, tt.lost) {
-				t.Errorf("%s: the run is %+v", tt.name, run)
-			}
-			if stats := failing.Stats(); stats.Failed.Load() != 1 || stats.Unverified.Load() != 0 || stats.Complete.Load() != 0 {
-				t.Errorf("%s: failed %d, unverified %d, complete %d", tt.name, stats.Failed.Load(), stats.Unverified.Load(), stats.Complete.Load())
-			}
-			f.checkWindow(tt.name, f.archive, b, nil)
-			left, err := f.boards.Window(t.Context(), b, board.Top, 0, 3000)
-			if err != nil {
-				t.Fatal(err)
-			}
-			// The entries left are archived all the same.
-			if run := f.mustArchive(b); run.Attempts != 2 || run.Entries != left.Total {
-				t.Errorf("%s: afterwards %+v", tt.name, run)
-			}
-			f.checkArchived(b, left.Behind)
+				err = env.Redis.ZRemRangeByRank(t.Context(), key, -1-tt.index, -1-tt.index).Err()
+			})
+			return err
+		}})
+		_, err := failing.Archive(t.Context(), b, func(int64) {})
+		if err == nil || errors.Is(err, archive.ErrVerification) || !strings.Contains(err.Error(), tt.lost) {
+			t.Errorf("%s: %v", tt.name, err)
 		}
-	})
+		run := f.lastRun()
+		if run.Bucket != b.Name || run.State != models.ArchiveFailed || !strings.Contains(run.Error, tt.lost) {
+			t.Errorf("%s: the run is %+v", tt.name, run)
+		}
+		if stats := failing.Stats(); stats.Failed.Load() != 1 || stats.Unverified.Load() != 0 || stats.Complete.Load() != 0 {
+			t.Errorf("%s: failed %d, unverified %d, complete %d", tt.name, stats.Failed.Load(), stats.Unverified.Load(), stats.Complete.Load())
+		}
+		f.checkWindow(tt.name, f.archive, b, nil)
+		left, err := f.boards.Window(t.Context(), b, board.Top, 0, 3000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The entries left are archived all the same.
+		if run := f.mustArchive(b); run.Attempts != 2 || run.Entries != left.Total {
+			t.Errorf("%s: afterwards %+v", tt.name, run)
+		}
+		f.checkArchived(b, left.Behind)
+	}
 }

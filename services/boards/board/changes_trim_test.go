@@ -74,113 +74,109 @@ func (s *trimming) key() string { return s.env.Keys.Changes("steps", 0) }
 // follower may be a minute behind.
 func TestChangesAreKeptForAMinute(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newTrimming(t, env)
-		old := follow(t, s.store, "steps", 1)
+	env := testenv.Real(t)
+	s := newTrimming(t, env)
+	old := follow(t, s.store, "steps", 1)
+	s.write(t)
+	current := follow(t, s.store, "steps", 1)
+	for _, after := range []time.Duration{0, 59 * time.Second} {
+		if n := s.trim(t, after); n != 0 {
+			t.Errorf("%d entries removed", n)
+		}
 		s.write(t)
-		current := follow(t, s.store, "steps", 1)
-		for _, after := range []time.Duration{0, 59 * time.Second} {
-			if n := s.trim(t, after); n != 0 {
-				t.Errorf("%d entries removed", n)
-			}
-			s.write(t)
-		}
-		if n := s.trim(t, time.Second); n < 200 || n > 300 {
-			t.Errorf("%d entries removed of the 301 that were read a minute ago", n)
-		}
-		if !current.read(t, 100) || current.copies["20261120"][1] != models.Composite(s.written) {
-			t.Error("a follower that was a minute behind misses changes")
-		}
-		if old.read(t, 100) {
-			t.Error("a follower that was further behind misses nothing")
-		}
-		for range 3 { // nothing is written any more
-			s.trim(t, time.Minute)
-		}
-		if !current.read(t, 100) {
-			t.Error("the newest entry was removed")
-		}
-	})
+	}
+	if n := s.trim(t, time.Second); n < 200 || n > 300 {
+		t.Errorf("%d entries removed of the 301 that were read a minute ago", n)
+	}
+	if !current.read(t, 100) || current.copies["20261120"][1] != models.Composite(s.written) {
+		t.Error("a follower that was a minute behind misses changes")
+	}
+	if old.read(t, 100) {
+		t.Error("a follower that was further behind misses nothing")
+	}
+	for range 3 { // nothing is written any more
+		s.trim(t, time.Minute)
+	}
+	if !current.read(t, 100) {
+		t.Error("the newest entry was removed")
+	}
 }
 
 // A follower that has read a stream that is lost by now removes nothing of its successor,
 // even if that has smaller ids.
 func TestTrimmingAfterALoss(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newTrimming(t, env)
-		begin := func(id string) {
-			args := []any{"xadd", s.key(), id, "c", "\x02\x0820261120"}
-			if err := env.Redis.Do(t.Context(), args...).Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		begin("99999999999999-0") // in the year 5138
-		s.trim(t, 0)
-		if err := env.Redis.Del(t.Context(), s.key()).Err(); err != nil {
+	env := testenv.Real(t)
+	s := newTrimming(t, env)
+	begin := func(id string) {
+		args := []any{"xadd", s.key(), id, "c", "\x02\x0820261120"}
+		if err := env.Redis.Do(t.Context(), args...).Err(); err != nil {
 			t.Fatal(err)
 		}
-		begin("1-0")
-		f := follow(t, s.store, "steps", 1)
-		s.write(t)
-		if n := s.trim(t, time.Minute); n != 0 {
-			t.Errorf("%d entries removed", n)
-		}
-		if !f.read(t, 1000) {
-			t.Error("changes are missing")
-		}
-	})
+	}
+	begin("99999999999999-0") // in the year 5138
+	s.trim(t, 0)
+	if err := env.Redis.Del(t.Context(), s.key()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	begin("1-0")
+	f := follow(t, s.store, "steps", 1)
+	s.write(t)
+	if n := s.trim(t, time.Minute); n != 0 {
+		t.Errorf("%d entries removed", n)
+	}
+	if !f.read(t, 1000) {
+		t.Error("changes are missing")
+	}
 }
 
 // Thousands of entries are removed in several round trips, to the last one.
 func TestTrimmingALongStream(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		const many = 25_000
-		s := newTrimming(t, env)
-		s.trim(t, 0)
-		pipe := env.Redis.Pipeline()
-		for range many {
-			pipe.Do(t.Context(), "xadd", s.key(), "*", "c", "\x02\x0820261120")
-		}
-		if _, err := pipe.Exec(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		s.trim(t, time.Minute)
-		if n := s.trim(t, time.Minute); n != many || s.length(t) != 1 {
-			t.Errorf("%d entries removed of %d, and %d are left", n, many, s.length(t))
-		}
-	})
+	env := testenv.Real(t)
+	const many = 25_000
+	s := newTrimming(t, env)
+	s.trim(t, 0)
+	pipe := env.Redis.Pipeline()
+	for range many {
+		pipe.Do(t.Context(), "xadd", s.key(), "*", "c", "\x02\x0820261120")
+	}
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.trim(t, time.Minute)
+	if n := s.trim(t, time.Minute); n != many || s.length(t) != 1 {
+		t.Errorf("%d entries removed of %d, and %d are left", n, many, s.length(t))
+	}
 }
 
 // A stream ends ten minutes after it was last kept, and keeping does not begin one.
 func TestLifetimeOfAChangeStream(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newTrimming(t, env)
-		entry := changes.Place{ID: "1-0", Content: "c"}
-		page := s.store.Changes().Read(t.Context(), []changes.Read[board.ChangeStream]{
-			{Stream: s.stream.Key, After: entry, Keep: entry, Count: 1},
-		})[0]
-		if n := testenv.Must(env.Redis.Exists(t.Context(), s.key()).Result()); n != 0 || page.Err != nil {
-			t.Errorf("keeping has begun a stream: %+v", page)
-		}
-		follow(t, s.store, "steps", 1)
-		lifetime := func() time.Duration { return testenv.Must(env.Redis.PTTL(t.Context(), s.key()).Result()) }
-		if d := lifetime(); d <= 0 || d > 10*time.Minute {
-			t.Errorf("a new stream lives for %v", d)
-		}
-		s.trim(t, 0)
-		if err := env.Redis.PExpire(t.Context(), s.key(), time.Hour).Err(); err != nil {
-			t.Fatal(err)
-		}
-		s.write(t)
-		if d := lifetime(); d <= 10*time.Minute {
-			t.Errorf("a change has set the lifetime to %v", d)
-		}
-		s.trim(t, time.Minute)
-		if d := lifetime(); d <= 0 || d > 10*time.Minute {
-			t.Errorf("a trimmed stream lives for %v", d)
-		}
-	})
+	env := testenv.Real(t)
+	s := newTrimming(t, env)
+	entry := changes.Place{ID: "1-0", Content: "c"}
+	page := s.store.Changes().Read(t.Context(), []changes.Read[board.ChangeStream]{
+		{Stream: s.stream.Key, After: entry, Keep: entry, Count: 1},
+	})[0]
+	if n := testenv.Must(env.Redis.Exists(t.Context(), s.key()).Result()); n != 0 || page.Err != nil {
+		t.Errorf("keeping has begun a stream: %+v", page)
+	}
+	follow(t, s.store, "steps", 1)
+	lifetime := func() time.Duration { return testenv.Must(env.Redis.PTTL(t.Context(), s.key()).Result()) }
+	if d := lifetime(); d <= 0 || d > 10*time.Minute {
+		t.Errorf("a new stream lives for %v", d)
+	}
+	s.trim(t, 0)
+	if err := env.Redis.PExpire(t.Context(), s.key(), time.Hour).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.write(t)
+	if d := lifetime(); d <= 10*time.Minute {
+		t.Errorf("a change has set the lifetime to %v", d)
+	}
+	s.trim(t, time.Minute)
+	if d := lifetime(); d <= 0 || d > 10*time.Minute {
+		t.Errorf("a trimmed stream lives for %v", d)
+	}
 }

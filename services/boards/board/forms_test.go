@@ -19,8 +19,8 @@ func each(t *testing.T, test func(*testing.T, *testenv.Env, opener)) {
 			test(t, env, func(clock models.Clock) board.Entries { return board.NewStore(env.Redis, env.Keys, clock, nil) })
 			return
 		}
-		local := board.NewLocal(board.NewHotScores(env.Increments.SQL), env.Clock.Now, nil)
-		test(t, env, func(clock models.Clock) board.Entries { return board.WithClock(local, clock) })
+		local := board.NewLocal(board.NewHotScores(env.Increments.Gorm), env.Clock.Now, nil)
+		test(t, env, func(clock models.Clock) board.Entries { return local.With(clock, nil) })
 	})
 }
 

@@ -53,11 +53,16 @@ func NewLocal(hot *HotScores, clock models.Clock, routes Routes) *Local {
 	return &Local{memory: &memory{buckets: make(map[bucketKey]*localBucket)}, hot: hot, clock: clock, routes: routes}
 }
 
+// With returns the same buckets with another clock and other routes.
+func (l *Local) With(clock models.Clock, routes Routes) *Local {
+	return &Local{memory: l.memory, hot: l.hot, clock: clock, routes: routes}
+}
+
 // EntriesAt implements Entries.
-func (l *Local) EntriesAt(moment time.Time) Entries {
-	then := *l
-	then.clock = func() time.Time { return moment }
-	return &then
+func (l *Local) EntriesAt(moment time.Time) Entries { return l.at(moment) }
+
+func (l *Local) at(moment time.Time) *Local {
+	return l.With(func() time.Time { return moment }, l.routes)
 }
 
 // Server implements Entries. There is one, without a name.
@@ -93,19 +98,28 @@ func (l *Local) Drop(bucket *models.Bucket) {
 	delete(l.memory.buckets, bucketKey{bucket.Board, bucket.Name})
 }
 
-// Load shows what HotScores has of a bucket, as if it had been reported before the bucket turned
-// cold. It is called before anything is served. The queries of HotScores.Each.
-func (l *Local) Load(ctx context.Context, bucket *models.Bucket) error {
-	return l.hot.Each(ctx, bucket, func(entries []models.Entry) error {
-		raises := make([]models.Raise, len(entries))
-		for i, e := range entries {
-			raises[i] = models.Raise{Bucket: bucket, Entry: e}
+// Load shows what HotScores has of the buckets that are not archived, as if it had been reported
+// before they turned cold. It is called before anything is served. A query for the buckets, and one
+// for each 10,000 scores.
+func (l *Local) Load(ctx context.Context) error {
+	buckets, err := l.hot.buckets(ctx)
+	if err != nil {
+		return err
+	}
+	for _, bucket := range buckets {
+		then := l.at(bucket.StartsAt)
+		err := l.hot.each(ctx, bucket, func(entries []models.Entry) {
+			raises := make([]models.Raise, len(entries))
+			for i, e := range entries {
+				raises[i] = models.Raise{Bucket: bucket, Entry: e}
+			}
+			then.show(raises)
+		})
+		if err != nil {
+			return err
 		}
-		then := *l
-		then.clock = func() time.Time { return bucket.StartsAt }
-		then.show(raises)
-		return nil
-	})
+	}
+	return nil
 }
 
 // read calls fn with what a bucket shows.

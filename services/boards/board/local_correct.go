@@ -39,14 +39,14 @@ func (l *Local) reportedOfLifted(
 			lifted = append(lifted, e.User)
 		}
 	}
+	reported := make(map[models.RowID]models.Composite, len(lifted))
 	if len(lifted) == 0 {
-		return nil, nil
+		return reported, nil
 	}
 	composites, err := l.Reported(ctx, bucket, lifted)
 	if err != nil {
 		return nil, err
 	}
-	reported := make(map[models.RowID]models.Composite, len(lifted))
 	for i, user := range lifted {
 		reported[user] = composites[i]
 	}

@@ -36,11 +36,16 @@ func ranked(t *testing.T, store board.Entries, bucket *models.Bucket) []models.E
 // A process that begins anew shows a day as the one before it did, however it was raised.
 func TestLocalIsReadBack(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
-	hot, rules := board.NewHotScores(env.Increments.SQL), keptApart{3: true}
+	env := testenv.Local(t)
+	hot, rules := board.NewHotScores(env.Increments.Gorm), keptApart{3: true}
 	before := board.NewLocal(hot, env.Clock.Now, rules)
 	bucket, event := testenv.Bucket(2), testenv.Bucket(1)
 	event.Name, event.FromLedger = "event", true
+	for _, b := range []*models.Bucket{bucket, event} {
+		if err := env.Gorm.Create(b).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 40 {
 		var raises []models.Raise
@@ -55,10 +60,8 @@ func TestLocalIsReadBack(t *testing.T) {
 		t.Fatalf("%d users are shown, or one who is kept apart", len(want))
 	}
 	after := board.NewLocal(hot, env.Clock.Now, rules)
-	for _, b := range []*models.Bucket{bucket, event} {
-		if err := after.Load(t.Context(), b); err != nil {
-			t.Fatal(err)
-		}
+	if err := after.Load(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, ranked(t, after, bucket)); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)
@@ -71,8 +74,8 @@ func TestLocalIsReadBack(t *testing.T) {
 // What can't be stored is not shown, and nothing of it is counted as stored.
 func TestLocalShowsWhatIsStored(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
-	hot := board.NewHotScores(env.Increments.SQL)
+	env := testenv.Local(t)
+	hot := board.NewHotScores(env.Increments.Gorm)
 	store, bucket := board.NewLocal(hot, env.Clock.Now, nil), testenv.Bucket(1)
 	raise(t.Context(), t, store, entry(bucket, 1, 5))
 	if _, err := env.SQL.ExecContext(t.Context(), `CREATE TRIGGER fault BEFORE INSERT ON hot_scores
@@ -97,17 +100,17 @@ func TestLocalShowsWhatIsStored(t *testing.T) {
 // Users who were erased are not stored again, by whomever their scores are sent.
 func TestLocalLeavesOutErasedUsers(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	_, err := env.SQL.ExecContext(t.Context(), `INSERT INTO erasures (row_id, user_hash, begun_at, sweeps, removed, finished_at, requests_sent, hidings, moved)
 		VALUES (2, x'00', ?1, 0, 0, ?1, 0, 0, false)`, env.Clock.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	hot := board.NewHotScores(env.Increments.SQL)
+	hot := board.NewHotScores(env.Increments.Gorm)
 	bucket := testenv.Bucket(1)
 	raise(t.Context(), t, board.NewLocal(hot, env.Clock.Now, nil), entry(bucket, 1, 5), entry(bucket, 2, 5), entry(bucket, 3, 5))
 	var stored []models.Entry
-	if err := hot.Each(t.Context(), bucket, func(page []models.Entry) error { stored = append(stored, page...); return nil }); err != nil {
+	if err := env.Gorm.Raw(`SELECT user_id AS user, composite FROM hot_scores ORDER BY user_id`).Scan(&stored).Error; err != nil {
 		t.Fatal(err)
 	}
 	if fmt.Sprint(stored) != "[{1 5} {3 5}]" {
@@ -119,8 +122,8 @@ func TestLocalLeavesOutErasedUsers(t *testing.T) {
 // or archive run on.
 func TestLocalLateScores(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
-	hot := board.NewHotScores(env.Increments.SQL)
+	env := testenv.Local(t)
+	hot := board.NewHotScores(env.Increments.Gorm)
 	store, bucket := board.NewLocal(hot, env.Clock.Now, nil), testenv.Bucket(1)
 	raise(t.Context(), t, store, entry(bucket, 1, 5))
 	env.Clock.Set(bucket.ColdAt.Add(time.Minute))
@@ -142,8 +145,8 @@ func TestLocalLateScores(t *testing.T) {
 }
 
 func BenchmarkLocalRaise(b *testing.B) {
-	env := testenv.Embedded(b)
-	store, bucket := board.NewLocal(board.NewHotScores(env.Increments.SQL), env.Clock.Now, nil), testenv.Bucket(1)
+	env := testenv.Local(b)
+	store, bucket := board.NewLocal(board.NewHotScores(env.Increments.Gorm), env.Clock.Now, nil), testenv.Bucket(1)
 	random := rand.New(rand.NewPCG(1, 1))
 	for _, n := range []int{1, 100, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -2,9 +2,11 @@ package board
 
 import (
 	"context"
-	"database/sql"
+	"errors"
 	"fmt"
 	"strconv"
+
+	"gorm.io/gorm"
 
 	"stepboard/models"
 )
@@ -12,10 +14,10 @@ import (
 // HotScores keeps what was reported for days that are not archived, in a table of SQLite: for each
 // user of a day the largest composite, before corrections. It is the truth of Local. The archive
 // takes from it what it has stored. Safe for concurrent use.
-type HotScores struct{ db *sql.DB }
+type HotScores struct{ db *gorm.DB }
 
 // NewHotScores returns the scores of a database, whose writes come before those of others.
-func NewHotScores(db *sql.DB) *HotScores { return &HotScores{db} }
+func NewHotScores(db *gorm.DB) *HotScores { return &HotScores{db} }
 
 // inHotScores reports whether the scores of a bucket have their truth in HotScores. The ledger has
 // the others.
@@ -25,7 +27,7 @@ func inHotScores(bucket *models.Bucket) bool { return !bucket.FromLedger && buck
 // parameters.
 const storeHot = `
 INSERT INTO hot_scores (board, bucket, user_id, composite)
-SELECT ?1, ?2, value ->> 0, value ->> 1 FROM json_each(?3)
+SELECT ?, ?, value ->> 0, value ->> 1 FROM json_each(?)
 WHERE NOT EXISTS (SELECT 1 FROM erasures e WHERE e.row_id = value ->> 0)
 ON CONFLICT DO UPDATE SET composite = excluded.composite WHERE excluded.composite > composite`
 
@@ -46,18 +48,16 @@ func (h *HotScores) store(ctx context.Context, raises []models.Raise) error {
 	if len(of) == 0 {
 		return nil
 	}
-	tx, err := h.db.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("store scores: %w", err)
-	}
-	for bucket, list := range of {
-		list[0] = '['
-		if _, err := tx.ExecContext(ctx, storeHot, bucket.Board, bucket.Name, string(append(list, ']'))); err != nil {
-			_ = tx.Rollback() // the error of the statement says more
-			return fmt.Errorf("store scores: %w", err)
+	err := h.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		for bucket, list := range of {
+			list[0] = '['
+			if err := tx.Exec(storeHot, bucket.Board, bucket.Name, string(append(list, ']'))).Error; err != nil {
+				return err
+			}
 		}
-	}
-	if err := tx.Commit(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("store scores: %w", err)
 	}
 	return nil
@@ -82,21 +82,19 @@ func (h *HotScores) composites(ctx context.Context, bucket *models.Bucket, users
 	if !inHotScores(bucket) {
 		return composites, nil
 	}
-	rows, err := h.db.QueryContext(ctx, `SELECT u.key, h.composite FROM json_each(?3) u
-		JOIN hot_scores h ON h.board = ?1 AND h.bucket = ?2 AND h.user_id = u.value`, bucket.Board, bucket.Name, rowList(users))
+	var found []struct {
+		At        int
+		Composite models.Composite
+	}
+	err := h.db.WithContext(ctx).Raw(`SELECT u.key AS at, h.composite FROM json_each(?) u
+		JOIN hot_scores h ON h.board = ? AND h.bucket = ? AND h.user_id = u.value`, rowList(users), bucket.Board, bucket.Name).Scan(&found).Error
 	if err != nil {
 		return nil, fmt.Errorf("read hot scores: %w", err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var at int
-		var composite models.Composite
-		if err := rows.Scan(&at, &composite); err != nil {
-			return nil, fmt.Errorf("read hot scores: %w", err)
-		}
-		composites[at] = composite
+	for _, f := range found {
+		composites[f.At] = f.Composite
 	}
-	return composites, rows.Err()
+	return composites, nil
 }
 
 // remove removes users from a bucket, and returns how many there were. One statement.
@@ -104,43 +102,54 @@ func (h *HotScores) remove(ctx context.Context, bucket *models.Bucket, users []m
 	if !inHotScores(bucket) {
 		return 0, nil
 	}
-	result, err := h.db.ExecContext(ctx, `DELETE FROM hot_scores WHERE board = ? AND bucket = ? AND user_id IN (SELECT value FROM json_each(?))`,
-		bucket.Board, bucket.Name, rowList(users))
-	if err != nil {
-		return 0, fmt.Errorf("remove hot scores: %w", err)
+	result := h.db.WithContext(ctx).Exec(`DELETE FROM hot_scores WHERE board = ? AND bucket = ?
+		AND user_id IN (SELECT value FROM json_each(?))`, bucket.Board, bucket.Name, rowList(users))
+	if result.Error != nil {
+		return 0, fmt.Errorf("remove hot scores: %w", result.Error)
 	}
-	return result.RowsAffected()
+	return result.RowsAffected, nil
 }
 
-// hotPage is how many entries Each reads at once.
+// buckets returns the buckets with scores that are not archived. One query.
+func (h *HotScores) buckets(ctx context.Context) (buckets []*models.Bucket, err error) {
+	err = h.db.WithContext(ctx).Where(`NOT EXISTS (SELECT 1 FROM bucket_states s
+			WHERE s.board = board_buckets.board AND s.bucket = board_buckets.bucket AND s.archived)
+		AND EXISTS (SELECT 1 FROM hot_scores h WHERE h.board = board_buckets.board AND h.bucket = board_buckets.bucket)`).
+		Find(&buckets).Error
+	if err != nil {
+		return nil, fmt.Errorf("find buckets with hot scores: %w", err)
+	}
+	return buckets, nil
+}
+
+// hotPage is how many scores each reads at once.
 const hotPage = 10_000
 
-// Each calls fn with the entries of a bucket, in pages in the order of users. One query for each
-// 10,000.
-func (h *HotScores) Each(ctx context.Context, bucket *models.Bucket, fn func([]models.Entry) error) error {
-	page := make([]models.Entry, 0, hotPage)
-	for last := models.RowID(0); ; last = page[len(page)-1].User {
-		page = page[:0]
-		rows, err := h.db.QueryContext(ctx, `SELECT user_id, composite FROM hot_scores
-			WHERE board = ? AND bucket = ? AND user_id > ? ORDER BY user_id LIMIT ?`, bucket.Board, bucket.Name, last, hotPage)
+// each calls fn with the scores of a bucket, page by page in the order of users. fn must not keep
+// them. One query for each 10,000.
+func (h *HotScores) each(ctx context.Context, bucket *models.Bucket, fn func([]models.Entry)) error {
+	var last models.RowID
+	for {
+		var page []models.Entry
+		rows, err := h.db.WithContext(ctx).Raw(`SELECT user_id, composite FROM hot_scores
+			WHERE board = ? AND bucket = ? AND user_id > ? ORDER BY user_id LIMIT ?`, bucket.Board, bucket.Name, last, hotPage).Rows()
 		if err != nil {
 			return fmt.Errorf("read hot scores: %w", err)
 		}
-		for rows.Next() {
+		for rows.Next() && err == nil {
 			var e models.Entry
-			if err := rows.Scan(&e.User, &e.Composite); err != nil {
-				return fmt.Errorf("read hot scores: %w", err)
-			}
+			err = rows.Scan(&e.User, &e.Composite)
 			page = append(page, e)
 		}
-		if err := rows.Err(); err != nil {
+		if err = errors.Join(err, rows.Err(), rows.Close()); err != nil {
 			return fmt.Errorf("read hot scores: %w", err)
 		}
-		if len(page) == 0 {
-			return nil
+		if len(page) > 0 {
+			fn(page)
+			last = page[len(page)-1].User
 		}
-		if err := fn(page); err != nil || len(page) < hotPage {
-			return err
+		if len(page) < hotPage {
+			return nil
 		}
 	}
 }

@@ -151,7 +151,7 @@ func TestChangeToLocalDaysAndBack(t *testing.T) {
 // The schedules of a local board are in UTC.
 func TestZoneOfALocalBoard(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	c, b := newCatalog(t, env, local())
 	if zones := c.Definitions.Zones(); len(zones) != 1 || zones[0] != time.UTC || b.Zone() != time.UTC {
 		t.Errorf("zones %v", zones)

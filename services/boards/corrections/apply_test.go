@@ -62,27 +62,24 @@ func TestAProcessLearnsLate(t *testing.T) {
 // back what the user had when the correction was made.
 func TestRedisLosesEverything(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
-	f := newFixture(t, env)
-	b := f.today()
-	f.raise(b, 1, 50_000)
-	lowered, excluded := f.create(set(1, b.Day, 9_000)), f.create(excludeFromNow(2))
-	if err := env.Redis.FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	f.apply()
-	if got := f.shown(b, 1); got != 9_000 {
-		t.Errorf("the board has %d", got)
-	}
-	f.lift(lowered.ID)
-	f.lift(excluded.ID)
-	if err := env.Redis.FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	f.apply()
-	if got, other := f.shown(b, 1), f.shown(b, 2); got != 50_000 || other != -1 {
-		t.Errorf("after lifting the board has %d and %d", got, other)
-	}
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		f := newFixture(t, env)
+		b := f.today()
+		f.raise(b, 1, 50_000)
+		lowered, excluded := f.create(set(1, b.Day, 9_000)), f.create(excludeFromNow(2))
+		f.forget()
+		f.apply()
+		if got := f.shown(b, 1); got != 9_000 {
+			t.Errorf("the board has %d", got)
+		}
+		f.lift(lowered.ID)
+		f.lift(excluded.ID)
+		f.forget()
+		f.apply()
+		if got, other := f.shown(b, 1), f.shown(b, 2); got != 50_000 || other != -1 {
+			t.Errorf("after lifting the board has %d and %d", got, other)
+		}
+	})
 }
 
 // An exclusion without a day holds on the day it was made and on later ones, until it is

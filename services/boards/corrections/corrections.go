@@ -35,7 +35,7 @@ type Options struct {
 	// Rules are told of the corrections.
 	Rules   *Rules
 	Catalog *catalog.Catalog
-	Entries *board.Store
+	Entries board.Entries
 	Archive *archive.Service
 	// Ledger has the running totals of event and rolling boards, which are what was
 	// reported.

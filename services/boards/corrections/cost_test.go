@@ -14,7 +14,7 @@ import (
 // sharded board one for each of its shards, in one round trip.
 func TestCostOfManyCorrections(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Real(t)
 	env.Config.Boards[0].OpenDays = 30
 	f := newFixture(t, env)
 	testenv.NumberUsers(t, env, 1000)

@@ -34,7 +34,7 @@ type fixture struct {
 // process has its own knowledge of the corrections.
 type process struct {
 	f           *fixture
-	boards      *board.Store
+	boards      board.Entries
 	erased      *models.RowSet
 	rules       *corrections.Rules
 	corrections *corrections.Service
@@ -51,7 +51,7 @@ func newFixture(t testing.TB, env *testenv.Env, boards ...models.Board) *fixture
 	if err := f.catalog.Definitions.Define(t.Context(), append(env.Config.BoardDefinitions(), boards...)); err != nil {
 		t.Fatal(err)
 	}
-	hot := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
+	hot := env.Entries(env.Clock.Now, nil)
 	leases := lease.NewLocal()
 	f.outbox = outcomes.NewOutbox([]outcomes.Target{{URL: "https://example.com"}}, env.Clock.Now)
 	f.archive = archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool, Outbox: f.outbox}), hot, leases, nil, env.Clock.Now, env.Log)
@@ -65,7 +65,7 @@ func (f *fixture) newProcess() *process {
 	f.t.Helper()
 	p := &process{f: f, erased: new(models.RowSet)}
 	p.rules = corrections.NewRules(p.erased)
-	p.boards = board.NewStore(f.env.Redis, f.env.Keys, f.env.Clock.Now, p.rules)
+	p.boards = f.env.Entries(f.env.Clock.Now, p.rules)
 	totals := ledger.NewStore(f.env.Gorm, f.env.Gorm, f.env.Pool)
 	p.increments = ledger.New(totals, f.catalog.Buckets, testenv.Numbers{}, p.boards, f.env.Clock.Now, f.env.Log)
 	f.t.Cleanup(p.increments.Close)
@@ -131,10 +131,13 @@ func (f *fixture) shown(b *models.Bucket, user models.RowID) int64 {
 	return points(b, composites[0])
 }
 
-// scores returns the content of all sorted sets in Redis.
+// scores returns the content of all sorted sets in Redis, if there is one.
 func (f *fixture) scores() map[string][]redis.Z {
 	f.t.Helper()
 	all := make(map[string][]redis.Z)
+	if f.env.Redis == nil {
+		return all
+	}
 	iter := f.env.Redis.ScanType(f.t.Context(), 0, f.env.Keys.Prefix+"*", 1000, "zset").Iterator()
 	for iter.Next(f.t.Context()) {
 		entries, err := f.env.Redis.ZRangeWithScores(f.t.Context(), iter.Val(), 0, -1).Result()

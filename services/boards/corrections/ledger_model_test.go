@@ -46,7 +46,7 @@ func TestCorrectedEventsAgreeWithAModel(t *testing.T) {
 			}
 		}
 	}
-	run("embedded", testenv.Embedded, 20)
+	run("embedded", testenv.Local, 20)
 	run("real", testenv.Real, 2)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/boards/board"
 	"stepboard/services/boards/corrections"
 	"stepboard/services/boards/ledger"
 	"stepboard/services/platform/recovery"
@@ -57,17 +58,14 @@ func (p *process) reconcile() {
 	}
 }
 
-// forget empties Redis.
+// forget empties Redis. A data folder's process begins anew instead, with what was reported.
 func (f *fixture) forget() {
 	f.t.Helper()
-	iter := f.env.Redis.Scan(f.t.Context(), 0, f.env.Keys.Prefix+"*", 1000).Iterator()
-	for iter.Next(f.t.Context()) {
-		if err := f.env.Redis.Del(f.t.Context(), iter.Val()).Err(); err != nil {
+	f.env.Forget(f.t)
+	if local, ok := f.boards.(*board.Local); ok {
+		if err := local.Load(f.t.Context()); err != nil {
 			f.t.Fatal(err)
 		}
-	}
-	if err := iter.Err(); err != nil {
-		f.t.Fatal(err)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/boards/board"
 	"stepboard/services/boards/corrections"
 )
 
@@ -53,7 +52,7 @@ func TestCorrectionsAgreeWithAModel(t *testing.T) {
 			}
 		}
 	}
-	run("embedded", testenv.Embedded, 30)
+	run("embedded", testenv.Local, 30)
 	run("real", testenv.Real, 3)
 }
 
@@ -63,7 +62,7 @@ func runModel(t *testing.T, env *testenv.Env, seed uint64) {
 	f := newFixture(t, env)
 	bucket, stopped := f.today(), f.newProcess()
 	// What it writes was decided when the day was not cold, however late it goes on.
-	stopped.boards = board.NewStore(env.Redis, env.Keys, func() time.Time { return bucket.StartsAt }, stopped.rules)
+	stopped.boards = env.Entries(func() time.Time { return bucket.StartsAt }, stopped.rules)
 	m := &model{
 		fixture: f, t: t, rng: rand.New(rand.NewPCG(seed, 17)), bucket: bucket,
 		processes: []*process{f.process, f.newProcess(), f.newProcess(), stopped},

@@ -13,7 +13,7 @@ import (
 // have no score, and a lowered one is shown as it was set.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	f := newLedgerFixture(t, testenv.Embedded(t))
+	f := newLedgerFixture(t, testenv.Local(t))
 	day, event := f.today(), f.only("gifts")
 	for user := models.RowID(1); user <= 4; user++ {
 		f.raise(day, user, 100)

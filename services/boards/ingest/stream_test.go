@@ -28,7 +28,7 @@ type fixture struct {
 	t           *testing.T
 	env         *testenv.Env
 	catalog     *catalog.Catalog
-	boards      *board.Store
+	boards      board.Entries
 	deadLetters *ingest.DeadLetterStore
 	bucket      *models.Bucket
 	options     ingest.StreamOptions
@@ -38,7 +38,7 @@ func newFixture(t *testing.T, env *testenv.Env) *fixture {
 	t.Helper()
 	p := &fixture{
 		t: t, env: env, catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
-		boards: board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil), deadLetters: ingest.NewDeadLetterStore(env.Gorm),
+		boards: env.Entries(env.Clock.Now, nil), deadLetters: ingest.NewDeadLetterStore(env.Gorm),
 		options: ingest.StreamOptions{MaxUpdates: 1_000_000, Keep: time.Hour, ClaimAfter: time.Hour},
 	}
 	if err := p.catalog.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
@@ -127,31 +127,30 @@ func (f *fixture) drained(q ingest.Queue) {
 // user.
 func TestAStreamReachesTheBoards(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		p := newFixture(t, env)
-		q := ingest.NewStream(stores.OpenRedis(p.redis()), env.Keys, p.options)
-		defer q.Close()
-		rng := rand.New(rand.NewPCG(1, 2))
-		want := make(map[models.RowID]int64)
-		var updates []ingest.Update
-		for range 3000 {
-			u := p.update(models.RowID(1+rng.IntN(200)), rng.Int64N(1000))
-			want[u.User] = max(want[u.User], u.Score)
-			updates = append(updates, u)
+	env := testenv.Real(t)
+	p := newFixture(t, env)
+	q := ingest.NewStream(stores.OpenRedis(p.redis()), env.Keys, p.options)
+	defer q.Close()
+	rng := rand.New(rand.NewPCG(1, 2))
+	want := make(map[models.RowID]int64)
+	var updates []ingest.Update
+	for range 3000 {
+		u := p.update(models.RowID(1+rng.IntN(200)), rng.Int64N(1000))
+		want[u.User] = max(want[u.User], u.Score)
+		updates = append(updates, u)
+	}
+	for i := 0; i < len(updates); i += 100 {
+		p.append(q, updates[i:i+100]...)
+		if i%1000 == 0 {
+			p.append(q, updates[max(0, i-100):i+1]...) // again
 		}
-		for i := 0; i < len(updates); i += 100 {
-			p.append(q, updates[i:i+100]...)
-			if i%1000 == 0 {
-				p.append(q, updates[max(0, i-100):i+1]...) // again
-			}
-		}
-		stop := p.run(p.consumer(q, p.boards))
-		p.drained(q)
-		stop()
-		if got := p.scores(); fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("the board holds\n%v, want\n%v", got, want)
-		}
-	})
+	}
+	stop := p.run(p.consumer(q, p.boards))
+	p.drained(q)
+	stop()
+	if got := p.scores(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("the board holds\n%v, want\n%v", got, want)
+	}
 }
 
 // redis returns the settings of the test's Redis.
@@ -165,7 +164,7 @@ func (f *fixture) redis() (cfg config.Redis) {
 
 // failing is a store of boards that fails until the test restores it.
 type failing struct {
-	*board.Store
+	board.Entries
 	mu    sync.Mutex
 	tries int
 	back  bool
@@ -183,7 +182,7 @@ func (f *failing) Raise(ctx context.Context, raises []models.Raise) []error {
 		}
 		return errs
 	}
-	return f.Store.Raise(ctx, raises)
+	return f.Entries.Raise(ctx, raises)
 }
 
 // While the boards are away the consumer waits, loses nothing, and makes no
@@ -194,7 +193,7 @@ func TestAConsumerWaitsForTheBoards(t *testing.T) {
 	q := p.stream()
 	defer q.Close()
 	p.append(q, p.update(1, 5), p.update(2, 6))
-	away := &failing{Store: p.boards}
+	away := &failing{Entries: p.boards}
 	p.run(p.consumer(q, away))
 	testenv.Eventually(t, "it tries again", func() bool {
 		away.mu.Lock()

@@ -31,7 +31,7 @@ type fixture struct {
 	t       *testing.T
 	env     *testenv.Env
 	catalog *catalog.Catalog
-	boards  *board.Store
+	boards  board.Entries
 	store   *ledger.Store
 	ledger  *ledger.Service
 }
@@ -41,7 +41,7 @@ func newFixture(t *testing.T, env *testenv.Env, largest int64) *fixture {
 	end := start.AddDate(0, 0, 10)
 	p := &fixture{
 		t: t, env: env, catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
-		boards: board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil), store: ledger.NewStore(env.Gorm, env.Gorm, env.Pool),
+		boards: env.Entries(env.Clock.Now, nil), store: ledger.NewStore(env.Gorm, env.Gorm, env.Pool),
 	}
 	def := func(name string, kind models.Kind) models.Board {
 		return models.Board{Name: name, Kind: kind, TimeZone: "Asia/Shanghai", MaxScore: largest, Shards: 2, Global: models.AudienceUsers}
@@ -220,7 +220,7 @@ func TestAdd(t *testing.T) {
 // Malformed increments are rejected one by one; the others are counted.
 func TestMalformedIncrements(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t, testenv.Embedded(t), 100)
+	p := newFixture(t, testenv.Local(t), 100)
 	bad := []ledger.Increment{
 		{User: "", Delta: 1, EventID: "x"}, {User: "a b", Delta: 1, EventID: "x"}, inc(1, 0, "x"), inc(1, -1, "x"), inc(1, math.MinInt64, "x"),
 		inc(1, 1, ""), inc(1, 1, strings.Repeat("x", 65)), inc(1, 1, "a b"), inc(1, 1, "a\x7f"), inc(1, 1, "a\n"), inc(1, 1, "ä"),

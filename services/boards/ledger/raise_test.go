@@ -49,35 +49,34 @@ func (l *faultyBoards) set(away bool, hang chan struct{}) {
 // receives later are on the board.
 func TestWithoutRedis(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		p := newFixture(t, env, 100)
-		boards := &faultyBoards{Raiser: p.boards, away: true}
-		s := p.replica(boards, env.Clock.Now)
-		s.WaitForRaises(10 * time.Millisecond)
-		add := func(want string, i ledger.Increment) {
-			t.Helper()
-			if results, err := s.Add(t.Context(), "gifts", []ledger.Increment{i}); err != nil || brief(results[0]) != want {
-				t.Errorf("%v, %v, want %s", results, err, want)
-			}
+	env := testenv.Real(t)
+	p := newFixture(t, env, 100)
+	boards := &faultyBoards{Raiser: p.boards, away: true}
+	s := p.replica(boards, env.Clock.Now)
+	s.WaitForRaises(10 * time.Millisecond)
+	add := func(want string, i ledger.Increment) {
+		t.Helper()
+		if results, err := s.Add(t.Context(), "gifts", []ledger.Increment{i}); err != nil || brief(results[0]) != want {
+			t.Errorf("%v, %v, want %s", results, err, want)
 		}
-		add("a applied 1 at 13:00:00.000", inc(1, 1, "a"))
-		if got, n := p.inRedis("gifts"), s.Stats().Unraised.Load(); len(got) != 0 || n != 1 {
-			t.Errorf("%v on the board, %d unraised", got, n)
-		}
-		release := make(chan struct{})
-		boards.set(false, release)
-		for i, id := range []string{"b", "c", "d"} {
-			add(fmt.Sprintf("%s applied %d at 13:00:00.000", id, i+2), inc(1, 1, id))
-		}
-		if n := s.Stats().Unraised.Load(); n != 4 {
-			t.Errorf("%d unraised", n)
-		}
-		close(release)
-		s.Close() // waits for the raises that hang
-		if got := p.inRedis("gifts")[1]; got != "4 at 13:00:00.000" {
-			t.Errorf("on the board: %s", got)
-		}
-	})
+	}
+	add("a applied 1 at 13:00:00.000", inc(1, 1, "a"))
+	if got, n := p.inRedis("gifts"), s.Stats().Unraised.Load(); len(got) != 0 || n != 1 {
+		t.Errorf("%v on the board, %d unraised", got, n)
+	}
+	release := make(chan struct{})
+	boards.set(false, release)
+	for i, id := range []string{"b", "c", "d"} {
+		add(fmt.Sprintf("%s applied %d at 13:00:00.000", id, i+2), inc(1, 1, id))
+	}
+	if n := s.Stats().Unraised.Load(); n != 4 {
+		t.Errorf("%d unraised", n)
+	}
+	close(release)
+	s.Close() // waits for the raises that hang
+	if got := p.inRedis("gifts")[1]; got != "4 at 13:00:00.000" {
+		t.Errorf("on the board: %s", got)
+	}
 }
 
 // An increment that did not reach the board is there when it is sent again.

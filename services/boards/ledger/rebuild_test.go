@@ -141,7 +141,7 @@ func TestIncrementsDuringARebuild(t *testing.T) {
 // deleted.
 func TestRebuildLeavesArchivedEvents(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t, testenv.Embedded(t), 1000)
+	p := newFixture(t, testenv.Local(t), 1000)
 	p.add("gifts", inc(1, 5, "a"))
 	bucket := p.bucket("gifts")
 	p.restorePostgres(nil)

@@ -47,21 +47,6 @@ func (d *detector) recovery(r *ledger.Reconciler) *recovery.Recovery {
 	return &recovery.Recovery{Detector: d, Replay: r.Replay}
 }
 
-// wipe empties the test's part of Redis.
-func (p *fixture) wipe() {
-	p.t.Helper()
-	ctx := p.t.Context()
-	iter := p.env.Redis.Scan(ctx, 0, p.env.Keys.Prefix+"*", 1000).Iterator()
-	for iter.Next(ctx) {
-		if err := p.env.Redis.Del(ctx, iter.Val()).Err(); err != nil {
-			p.t.Fatal(err)
-		}
-	}
-	if err := iter.Err(); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
 // An empty Redis gets every total, and a second pass changes nothing.
 func TestAnEmptyRedisGetsEverything(t *testing.T) {
 	t.Parallel()
@@ -87,7 +72,7 @@ func TestAnEmptyRedisGetsEverything(t *testing.T) {
 		}
 		m := &detector{found: recovery.Loss{Extent: recovery.EverythingLost, Servers: []recovery.ServerState{{ID: "new"}}}}
 		r := p.reconciler()
-		p.wipe()
+		p.env.Forget(t)
 		env.Clock.Advance(time.Minute)
 		for pass, want := range []int64{50 + 3*50, 0} {
 			m.found.Extent = recovery.EverythingLost
@@ -105,7 +90,7 @@ func TestAnEmptyRedisGetsEverything(t *testing.T) {
 		if len(m.checkpoints) != 2 || !m.checkpoints[0].Equal(env.Clock.Now()) {
 			t.Errorf("checkpoints %v", m.checkpoints)
 		}
-		p.wipe()
+		p.env.Forget(t)
 		var told int64
 		if n, err := r.Rebuild(t.Context(), func(n int64) { told = n }); err != nil || n != (ledger.Rebuilt{Totals: 200}) || told != 200 {
 			t.Errorf("rebuilt %+v, reported %d, %v", n, told, err)
@@ -164,7 +149,7 @@ func TestMissingTotalsAreRestored(t *testing.T) {
 		want("after an outage", 1, 2, 3)
 
 		// Totals before the checkpoint are not raised again.
-		p.wipe()
+		p.env.Forget(t)
 		env.Clock.Advance(10*time.Minute + time.Second)
 		add(4, "d")
 		pass(2)
@@ -172,13 +157,13 @@ func TestMissingTotalsAreRestored(t *testing.T) {
 
 		// A server that has restarted lacks totals from shortly before its last
 		// checkpoint.
-		p.wipe()
+		p.env.Forget(t)
 		m.found = recovery.Loss{Extent: recovery.LastWritesLost, Servers: []recovery.ServerState{{ID: "two"}}, CheckpointedAt: env.Clock.Now().Add(-30 * time.Minute)}
 		pass(4)
 		want("a restarted server", 3, 4)
 
 		// A checkpoint in the future does not hide new totals.
-		p.wipe()
+		p.env.Forget(t)
 		m.found = recovery.Loss{Servers: []recovery.ServerState{{ID: "two"}}, CheckpointedAt: env.Clock.Now().Add(time.Hour)}
 		pass(2)
 		want("a clock that was set back", 4)
@@ -189,7 +174,7 @@ func TestMissingTotalsAreRestored(t *testing.T) {
 // all of Rewind, for increments of a replica whose clock is behind.
 func TestIncrementsOfASlowClockAreRestored(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t, testenv.Embedded(t), 1000)
+	p := newFixture(t, testenv.Local(t), 1000)
 	slow := testenv.NewClock(p.env.Clock.Now())
 	s := p.replica(&faultyBoards{Raiser: p.boards, away: true}, slow.Now)
 	add := func(behind time.Duration, user models.RowID) {
@@ -222,7 +207,7 @@ func TestIncrementsOfASlowClockAreRestored(t *testing.T) {
 // After a failed pass there is no checkpoint.
 func TestAPassThatFails(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t, testenv.Embedded(t), 1000)
+	p := newFixture(t, testenv.Local(t), 1000)
 	p.add("gifts", inc(1, 1, "a"))
 	m := &detector{found: recovery.Loss{Extent: recovery.EverythingLost}}
 	broken := errors.New("broken")
@@ -263,7 +248,7 @@ func TestInvalidRowsAreSkipped(t *testing.T) {
 			}
 		}
 		for _, lost := range []recovery.Extent{recovery.EverythingLost, recovery.LastWritesLost} {
-			p.wipe()
+			p.env.Forget(t)
 			m := &detector{found: recovery.Loss{Extent: lost, CheckpointedAt: env.Clock.Now()}}
 			if n, err := m.recovery(p.reconciler()).Run(t.Context()); err != nil || n != 1 {
 				t.Errorf("restored %d, %v", n, err)
@@ -291,7 +276,7 @@ func TestManyTotalsAreRestored(t *testing.T) {
 		}
 	}
 	for _, lost := range []recovery.Extent{recovery.EverythingLost, recovery.LastWritesLost} {
-		p.wipe()
+		p.env.Forget(t)
 		m, r := &detector{found: recovery.Loss{Extent: lost, CheckpointedAt: env.Clock.Now()}}, p.reconciler()
 		r.ReadPages(20_000)
 		if n, err := m.recovery(r).Run(t.Context()); err != nil || n != users {
@@ -401,7 +386,7 @@ func TestAColdEvent(t *testing.T) {
 		env.Clock.Set(bucket.ColdAt.Add(time.Minute))
 		for _, lost := range []recovery.Loss{{Extent: recovery.EverythingLost}, {Extent: recovery.LastWritesLost, CheckpointedAt: began}} {
 			for _, archived := range []bool{false, true} {
-				p.wipe()
+				p.env.Forget(t)
 				r := p.reconciler()
 				r.Archived = func(_ context.Context, b *models.Bucket) (bool, error) { return archived && b.Board == "gifts", nil }
 				if _, err := (&detector{found: lost}).recovery(r).Run(t.Context()); err != nil {

@@ -99,7 +99,7 @@ func want(t *testing.T, what string, got []summary, want ...summary) {
 // An action that can't be stored is not begun.
 func TestBeginWithoutStore(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	if err := env.Gorm.Exec("DROP TABLE audit_log").Error; err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ type fixture struct {
 	t           testing.TB
 	env         *testenv.Env
 	catalog     *catalog.Catalog
-	boards      *board.Store
+	boards      board.Entries
 	archive     *archive.Service
 	increments  *ledger.Service
 	corrections *corrections.Service
@@ -53,7 +53,7 @@ func newFixture(t testing.TB, env *testenv.Env) *fixture {
 		catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
 	}
 	rules := corrections.NewRules(&f.erased)
-	f.boards = board.NewStore(env.Redis, env.Keys, env.Clock.Now, rules)
+	f.boards = env.Entries(env.Clock.Now, rules)
 	start, end := env.Clock.Now(), env.Clock.Now().Add(12*time.Hour)
 	gifts := models.Board{
 		Name: "gifts", Kind: models.KindEvent, TimeZone: "UTC", MaxScore: 100_000, Shards: 2, Global: models.AudienceUsers,

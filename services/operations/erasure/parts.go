@@ -45,7 +45,10 @@ func (s *Service) newParts() []part {
 			name: "profile", tables: []string{"users", "renames"}, keys: []string{"User", "UserRow"},
 			erase: s.eraseCopies, export: s.export(directory.ExportSections()),
 		},
-		{name: "scores", keys: []string{"Board", "BoardHour", "Late", "Reported"}, erase: s.eraseScores, export: s.exportScores},
+		{
+			name: "scores", tables: []string{"hot_scores"}, keys: []string{"Board", "BoardHour", "Late", "Reported"},
+			erase: s.eraseScores, export: s.exportScores,
+		},
 		{
 			name: "friends", tables: []string{"friendships", "friend_requests"},
 			keys:  []string{"Set", "SetChanging", "SetLoading", "friends"},
@@ -60,7 +63,7 @@ func (s *Service) newParts() []part {
 			erase: by(s.o.Groups), export: s.export(groups.ExportSections()),
 		},
 		{name: "likes", tables: []string{"likes"}, erase: s.o.Store.erase(likes.EraseQuery), export: s.export(likes.ExportSections())},
-		{name: "archive", tables: []string{"archived_scores"}, erase: s.unlessPending(s.o.Archive), export: s.exportArchive},
+		{name: "archive", tables: []string{"archived_scores", "archived_ranks"}, erase: s.unlessPending(s.o.Archive), export: s.exportArchive},
 		{
 			name: "increments", tables: []string{"score_events", "score_totals"},
 			erase: s.unlessPending(s.o.Increments), export: s.export(ledger.ExportSections()),

@@ -174,7 +174,7 @@ func newFixture(t testing.TB) *fixture { return newFixtureIn(t, "Asia/Shanghai")
 // newFixtureIn is newFixture with another time zone.
 func newFixtureIn(t testing.TB, zone string) *fixture {
 	t.Helper()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
 	def := models.Board{Name: "steps", Kind: models.KindDaily, TimeZone: zone, OpenDays: 2, MaxScore: 100_000, Shards: 1, Global: models.AudienceUsers}
 	if err := c.Definitions.Define(t.Context(), []models.Board{def}); err != nil {

@@ -27,7 +27,7 @@ type fixture struct {
 	t       *testing.T
 	env     *testenv.Env
 	catalog *catalog.Catalog
-	boards  *board.Store
+	boards  board.Entries
 	reviews *reviews.Service
 }
 
@@ -45,7 +45,7 @@ func newFixture(t *testing.T, env *testenv.Env) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	boards := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
+	boards := env.Entries(env.Clock.Now, nil)
 	return &fixture{t, env, c, boards, reviews.New(reviews.NewStore(env.Gorm), c, boards, testenv.Numbers{}, env.Clock.Now)}
 }
 

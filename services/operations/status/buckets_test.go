@@ -11,7 +11,6 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/boards/board"
 	"stepboard/services/boards/catalog"
 	"stepboard/services/operations/status"
 )
@@ -70,7 +69,7 @@ func (c *calendar) shown(from, to *models.Date, limit int) (list []string) {
 func TestBuckets(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		hot := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
+		hot := env.Entries(env.Clock.Now, nil)
 		c := newCalendar(t, env, hot)
 		if page := c.shown(nil, nil, 10); len(page) > 1 {
 			t.Fatalf("before anything was reported: %v", page)
@@ -165,7 +164,7 @@ func (a away) Counts(context.Context, []*models.Bucket) ([]int64, error) { retur
 // While Redis is away, days are shown without the totals that it has.
 func TestBucketsWithoutRedis(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	c := newCalendar(t, env, away{models.Unavailable("count", errors.New("refused"))})
 	c.day(0)
 	if diff := cmp.Diff([]string{"20 open - - 0"}, c.shown(nil, nil, 10)); diff != "" {

@@ -103,58 +103,57 @@ func (f *follower) next(want ...Set) {
 // before its change and after it.
 func TestStreamsAreWrittenForFollowers(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		tr := newTruth()
-		s, ctx, key := newSets(env, tr), t.Context(), env.Keys.SetsChanges(0)
-		exists := func() bool { return env.Redis.Exists(ctx, key).Val() == 1 }
-		change(t, s, tr, 1, 7)
-		if exists() {
-			t.Fatal("a stream that nobody follows was written")
-		}
-		f := &follower{t: t, store: inRedis(s)}
-		f.next()
-		if ttl := env.Redis.PTTL(ctx, key).Val(); ttl <= 0 || ttl > changes.Lifetime {
-			t.Errorf("the stream lasts for %v", ttl)
-		}
-		change(t, s, tr, 1, 7)
-		f.next(Set{keys.Friends, 1}, Set{keys.Friends, 1})
-		f.next()
-		second := &follower{t: t, store: inRedis(s)}
-		second.next()
-		change(t, s, tr, 130, 7)
-		f.next(Set{keys.Friends, 130}, Set{keys.Friends, 130})
-		second.next(Set{keys.Friends, 130}, Set{keys.Friends, 130})
-		bulk := s.NewBulkChange()
-		if err := bulk.Mark(ctx, []owner{129, 2}); err != nil {
-			t.Fatal(err)
-		}
-		f.next(Set{keys.Friends, 129}, Set{keys.Friends, 2}) // by stripe
-		bulk.Clear(ctx)
-		f.next(Set{keys.Friends, 129}, Set{keys.Friends, 2})
-		if err := inRedis(s).DropAll(ctx); err != nil {
-			t.Fatal(err)
-		}
-		page := f.page()
-		if _, dropped := named(page); !dropped || page.Lost != nil {
-			t.Errorf("after a loss: %+v", page)
-		}
-		env.Redis.Del(ctx, key) // it expires, and the follower has paused
-		change(t, s, tr, 1, 7)
-		if exists() || f.page().Lost == nil {
-			t.Error("a stream that has expired goes on")
-		}
-		second = &follower{t: t, store: inRedis(s)}
-		second.next()
-		if f.page().Lost == nil {
-			t.Error("another stream is taken for the one that was followed")
-		}
-	})
+	env := testenv.Real(t)
+	tr := newTruth()
+	s, ctx, key := newSets(env, tr), t.Context(), env.Keys.SetsChanges(0)
+	exists := func() bool { return env.Redis.Exists(ctx, key).Val() == 1 }
+	change(t, s, tr, 1, 7)
+	if exists() {
+		t.Fatal("a stream that nobody follows was written")
+	}
+	f := &follower{t: t, store: inRedis(s)}
+	f.next()
+	if ttl := env.Redis.PTTL(ctx, key).Val(); ttl <= 0 || ttl > changes.Lifetime {
+		t.Errorf("the stream lasts for %v", ttl)
+	}
+	change(t, s, tr, 1, 7)
+	f.next(Set{keys.Friends, 1}, Set{keys.Friends, 1})
+	f.next()
+	second := &follower{t: t, store: inRedis(s)}
+	second.next()
+	change(t, s, tr, 130, 7)
+	f.next(Set{keys.Friends, 130}, Set{keys.Friends, 130})
+	second.next(Set{keys.Friends, 130}, Set{keys.Friends, 130})
+	bulk := s.NewBulkChange()
+	if err := bulk.Mark(ctx, []owner{129, 2}); err != nil {
+		t.Fatal(err)
+	}
+	f.next(Set{keys.Friends, 129}, Set{keys.Friends, 2}) // by stripe
+	bulk.Clear(ctx)
+	f.next(Set{keys.Friends, 129}, Set{keys.Friends, 2})
+	if err := inRedis(s).DropAll(ctx); err != nil {
+		t.Fatal(err)
+	}
+	page := f.page()
+	if _, dropped := named(page); !dropped || page.Lost != nil {
+		t.Errorf("after a loss: %+v", page)
+	}
+	env.Redis.Del(ctx, key) // it expires, and the follower has paused
+	change(t, s, tr, 1, 7)
+	if exists() || f.page().Lost == nil {
+		t.Error("a stream that has expired goes on")
+	}
+	second = &follower{t: t, store: inRedis(s)}
+	second.next()
+	if f.page().Lost == nil {
+		t.Error("another stream is taken for the one that was followed")
+	}
 }
 
 // A change of sets of two kinds names each by its kind, before the change and after it.
 func TestAChangeOfTwoKinds(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	onRedis(t, func(t *testing.T, env *testenv.Env) {
 		s, ctx := newSets(env, newTruth()), t.Context()
 		f := &follower{t: t, store: inRedis(s)}
 		f.next()
@@ -180,7 +179,7 @@ func TestAChangeOfTwoKinds(t *testing.T) {
 // A page that is full is not the end of the stream.
 func TestFullPagesOfChanges(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	onRedis(t, func(t *testing.T, env *testenv.Env) {
 		tr := newTruth()
 		s := newSets(env, tr)
 		f := &follower{t: t, store: inRedis(s)}
@@ -201,28 +200,27 @@ func TestFullPagesOfChanges(t *testing.T) {
 // stream last.
 func TestKeepingAStream(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		tr := newTruth()
-		s, ctx, key := newSets(env, tr), t.Context(), env.Keys.SetsChanges(0)
-		slow, f := &follower{t: t, store: inRedis(s)}, &follower{t: t, store: inRedis(s)}
-		slow.next()
-		f.next()
-		change(t, s, tr, 1, 7)
-		f.next(Set{keys.Friends, 1}, Set{keys.Friends, 1})
-		at := *f
-		change(t, s, tr, 2, 7)
-		f.next(Set{keys.Friends, 2}, Set{keys.Friends, 2})
-		env.Redis.Persist(ctx, key)
-		f.read.Keep = at.read.After
-		f.next()
-		if ttl := env.Redis.PTTL(ctx, key).Val(); ttl <= 0 {
-			t.Errorf("the stream lasts for %v", ttl)
-		}
-		at.next(Set{keys.Friends, 2}, Set{keys.Friends, 2})
-		if slow.page().Lost == nil {
-			t.Error("a follower of removed entries misses nothing")
-		}
-	})
+	env := testenv.Real(t)
+	tr := newTruth()
+	s, ctx, key := newSets(env, tr), t.Context(), env.Keys.SetsChanges(0)
+	slow, f := &follower{t: t, store: inRedis(s)}, &follower{t: t, store: inRedis(s)}
+	slow.next()
+	f.next()
+	change(t, s, tr, 1, 7)
+	f.next(Set{keys.Friends, 1}, Set{keys.Friends, 1})
+	at := *f
+	change(t, s, tr, 2, 7)
+	f.next(Set{keys.Friends, 2}, Set{keys.Friends, 2})
+	env.Redis.Persist(ctx, key)
+	f.read.Keep = at.read.After
+	f.next()
+	if ttl := env.Redis.PTTL(ctx, key).Val(); ttl <= 0 {
+		t.Errorf("the stream lasts for %v", ttl)
+	}
+	at.next(Set{keys.Friends, 2}, Set{keys.Friends, 2})
+	if slow.page().Lost == nil {
+		t.Error("a follower of removed entries misses nothing")
+	}
 }
 
 // pipelines is a hook that records the names of the commands of each pipeline.

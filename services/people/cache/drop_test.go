@@ -93,57 +93,55 @@ func (h *holder) anotherServer(stripe int) {
 // others. Otherwise nothing is. Dropping costs the same, however many sets there are.
 func TestStaleSetsAreDropped(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		other := newHolder(t, env, keys.Builder{Prefix: env.Keys.Prefix + "other:"})
-		other.fill()
-		h := newHolder(t, env, env.Keys)
-		h.fill()
-		h.drop(keys.Stripes) // this Redis has no checkpoint
-		h.expectStored(none)
-		h.fill()
-		h.drop(0)
-		h.expectStored(all)
+	env := testenv.Real(t)
+	other := newHolder(t, env, keys.Builder{Prefix: env.Keys.Prefix + "other:"})
+	other.fill()
+	h := newHolder(t, env, env.Keys)
+	h.fill()
+	h.drop(keys.Stripes) // this Redis has no checkpoint
+	h.expectStored(none)
+	h.fill()
+	h.drop(0)
+	h.expectStored(all)
 
-		h.anotherServer(0)
-		counter := &testenv.RoundTrips{}
-		env.Redis.AddHook(counter)
-		h.drop(keys.Stripes)
-		if counter.Trips() != 4 || counter.Commands() > keys.Stripes+10 {
-			t.Errorf("dropping took %d round trips and %d commands", counter.Trips(), counter.Commands())
-		}
-		h.expectStored(none)
-		h.fill()
-		h.drop(0)
-		h.expectStored(all)
+	h.anotherServer(0)
+	counter := &testenv.RoundTrips{}
+	env.Redis.AddHook(counter)
+	h.drop(keys.Stripes)
+	if counter.Trips() != 4 || counter.Commands() > keys.Stripes+10 {
+		t.Errorf("dropping took %d round trips and %d commands", counter.Trips(), counter.Commands())
+	}
+	h.expectStored(none)
+	h.fill()
+	h.drop(0)
+	h.expectStored(all)
 
-		if err := env.Redis.Del(t.Context(), env.Keys.LossCheckpoint(recovery.Sets, 0)).Err(); err != nil {
-			t.Fatal(err)
-		}
-		h.drop(keys.Stripes)
-		h.expectStored(none)
-		other.expectStored(all)
-	})
+	if err := env.Redis.Del(t.Context(), env.Keys.LossCheckpoint(recovery.Sets, 0)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	h.drop(keys.Stripes)
+	h.expectStored(none)
+	other.expectStored(all)
 }
 
 // A Redis that went back in time has a reader's token again that a change had
 // removed. The reader stores nothing with it once stale sets were dropped.
 func TestTokensOfAnOldGeneration(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		p, h := newProtocol(t, env, 1), newHolder(t, env, env.Keys)
-		h.drop(keys.Stripes)
-		reader := p.begin()
-		p.mark("writer")
-		p.clear("writer")
-		loading := env.Keys.SetLoading(p.of.Kind, p.of.Owner)
-		if err := env.Redis.Set(t.Context(), loading, reader.claim.token, loadingTTL).Err(); err != nil {
-			t.Fatal(err)
-		}
-		h.anotherServer(0)
-		h.drop(keys.Stripes)
-		p.tryStore(reader, false)
-		p.tryStore(p.begin(), true)
-	})
+	env := testenv.Real(t)
+	p, h := newProtocol(t, env, 1), newHolder(t, env, env.Keys)
+	h.drop(keys.Stripes)
+	reader := p.begin()
+	p.mark("writer")
+	p.clear("writer")
+	loading := env.Keys.SetLoading(p.of.Kind, p.of.Owner)
+	if err := env.Redis.Set(t.Context(), loading, reader.claim.token, loadingTTL).Err(); err != nil {
+		t.Fatal(err)
+	}
+	h.anotherServer(0)
+	h.drop(keys.Stripes)
+	p.tryStore(reader, false)
+	p.tryStore(p.begin(), true)
 }
 
 // slotOf returns the slot of a key.

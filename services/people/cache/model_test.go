@@ -237,7 +237,7 @@ func (m *model) check() (found bool) {
 // and nothing goes back.
 func TestNoOutdatedSetIsFound(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	onRedis(t, func(t *testing.T, env *testenv.Env) {
 		runModels(t, 200, func(owner int) *protocol { return newProtocol(t, env, owner) }, func(m *model) []func() {
 			return []func(){m.crash, m.expire, m.snapshot, m.goBack, m.notice}
 		})

@@ -323,7 +323,7 @@ func TestAReaderStoresOnlyCurrentSets(t *testing.T) {
 			p.tryStore(p.begin(), true)
 		}},
 	}
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	onRedis(t, func(t *testing.T, env *testenv.Env) {
 		for i, tt := range slices.Concat(tests, inRedis) {
 			t.Run(tt.name, func(t *testing.T) { tt.run(newProtocol(t, env, i+1)) })
 		}

@@ -54,8 +54,16 @@ func newSets(env *testenv.Env, tr *truth) *Sets[owner] {
 func inRedis(s *Sets[owner]) *Store { return s.copies.(*Store) }
 
 // eachForm runs a test with copies in Redis, and with copies in memory.
+// onRedis runs a test with sets in Redis.
+func onRedis(t *testing.T, test func(*testing.T, *testenv.Env)) {
+	t.Run("real", func(t *testing.T) {
+		t.Parallel()
+		test(t, testenv.Real(t))
+	})
+}
+
 func eachForm(t *testing.T, test func(*testing.T, func(*truth) *Sets[owner])) {
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	onRedis(t, func(t *testing.T, env *testenv.Env) {
 		test(t, func(tr *truth) *Sets[owner] { return newSets(env, tr) })
 	})
 	t.Run("local", func(t *testing.T) {
@@ -130,7 +138,7 @@ func TestTheSetInRedis(t *testing.T) {
 // A set lasts as long as the setting says, and so does the mark of a change of unknown outcome.
 func TestLifetime(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	onRedis(t, func(t *testing.T, env *testenv.Env) {
 		const lifetime = 10 * time.Minute
 		s := New(NewStore(env.Redis, env.Keys, lifetime), keys.Friends, newTruth().load, env.Log)
 		expect(t, s, 1, nil)
@@ -182,7 +190,7 @@ func TestARemovalLeavesTheCopies(t *testing.T) {
 // processes could not learn of them. Without the truth stored sets are still read.
 func TestAStoreIsAway(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	onRedis(t, func(t *testing.T, env *testenv.Env) {
 		tr := newTruth()
 		s := newSets(env, tr)
 		tr.commit(1, 7)
@@ -246,8 +254,9 @@ func TestCallersShareAReading(t *testing.T) {
 // is complete.
 func TestReadersRacingWriters(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		tr := newTruth()
+	t.Run("real", func(t *testing.T) {
+		t.Parallel()
+		env, tr := testenv.Real(t), newTruth()
 		race(t, tr, []*Sets[owner]{newSets(env, tr), newSets(env, tr)}, 200, func() {
 			env.Redis.Unlink(t.Context(), env.Keys.Set(keys.Friends, 1))
 		})

@@ -21,6 +21,14 @@ func newService(t testing.TB, env *testenv.Env) *directory.Service {
 	return newServiceWith(t, env, 64_000_000)
 }
 
+// cachedIn counts the keys that Redis has, if there is one.
+func cachedIn(env *testenv.Env, names ...string) int64 {
+	if env.Redis == nil {
+		return 0
+	}
+	return env.Redis.Exists(context.Background(), names...).Val()
+}
+
 // copiesOf returns the copies in Redis; nil without Redis.
 func copiesOf(env *testenv.Env) *directory.Copies {
 	if env.Redis == nil {
@@ -52,7 +60,7 @@ var oddIDs = []models.UserID{
 // being looked for.
 func TestFindAndEnsure(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		s := newService(t, env)
 		if rows := testenv.Must(s.Find(t.Context(), oddIDs...)); slices.Max(rows) != 0 {
 			t.Fatalf("found %v in an empty directory", rows)
@@ -105,7 +113,7 @@ func TestEnsureMany(t *testing.T) {
 			if !slices.Equal(rows[:5], known) || !slices.Equal(rows[len(rows)-100:], rows[:100]) {
 				t.Errorf("%s finds %v, want %v; named again %v", name, rows[:5], known, rows[len(rows)-100:])
 			}
-			if n := env.Redis.Exists(ctx, env.Keys.UserRow("user-1")).Val(); n != 0 {
+			if n := cachedIn(env, env.Keys.UserRow("user-1")); n != 0 {
 				t.Errorf("%s has stored a copy in Redis", name)
 			}
 			highest := models.RowID(len(oddIDs) + 5000)
@@ -115,6 +123,9 @@ func TestEnsureMany(t *testing.T) {
 		}
 		if created := s.Stats().Created.Load(); created != int64(len(oddIDs)+5000) {
 			t.Errorf("%d users were created", created)
+		}
+		if env.Redis == nil {
+			return
 		}
 		if row := env.Redis.HGet(ctx, env.Keys.UserCounters(), "row").Val(); row != fmt.Sprint(len(oddIDs)+5000) {
 			t.Errorf("the highest row id in Redis is %q", row)
@@ -157,7 +168,7 @@ func TestRecordsMany(t *testing.T) {
 			if record.User != oddIDs[i] {
 				t.Errorf("record %d is %v", i, record)
 			}
-			if n := env.Redis.Exists(ctx, env.Keys.User(rows[i]), env.Keys.UserRow(oddIDs[i])).Val(); n != 0 {
+			if n := cachedIn(env, env.Keys.User(rows[i]), env.Keys.UserRow(oddIDs[i])); n != 0 {
 				t.Errorf("Redis has a copy of %s", oddIDs[i])
 			}
 		}
@@ -298,7 +309,7 @@ func TestCreationInBulk(t *testing.T) {
 // the others soon, whether or not they have shown it before.
 func TestProfilesChange(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		one, two, three := newService(t, env), newService(t, env), newService(t, env)
 		row := testenv.Must(one.Ensure(t.Context(), "ann"))[0]
 		for round := range 3 {
@@ -330,108 +341,104 @@ func profileOf(t testing.TB, s *directory.Service, row models.RowID) models.Prof
 // a copy and those that have none show the new profile all the same.
 func TestAWriterDiesBeforeItRefreshesRedis(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		holder, other := newService(t, env), newService(t, env)
-		row := testenv.Must(holder.Ensure(t.Context(), "ann"))[0]
-		testenv.Must(holder.Put(t.Context(), "ann", models.Profile{Nickname: "Ann"}))
-		want := models.Profile{Nickname: "Bea"}
-		store := directory.NewStore(env.Gorm)
-		if err := directory.PutInSQL(t.Context(), store, row, want); err != nil {
-			t.Fatal(err)
-		}
-		testenv.Eventually(t, "the process with a copy shows the change", func() bool { return profileOf(t, holder, row) == want })
-		testenv.Eventually(t, "the process without a copy shows the change", func() bool { return profileOf(t, other, row) == want })
-		testenv.Eventually(t, "Redis has the change", func() bool {
-			return strings.Contains(env.Redis.Get(t.Context(), env.Keys.User(row)).Val(), "Bea")
-		})
+	env := testenv.Real(t)
+	holder, other := newService(t, env), newService(t, env)
+	row := testenv.Must(holder.Ensure(t.Context(), "ann"))[0]
+	testenv.Must(holder.Put(t.Context(), "ann", models.Profile{Nickname: "Ann"}))
+	want := models.Profile{Nickname: "Bea"}
+	store := directory.NewStore(env.Gorm)
+	if err := directory.PutInSQL(t.Context(), store, row, want); err != nil {
+		t.Fatal(err)
+	}
+	testenv.Eventually(t, "the process with a copy shows the change", func() bool { return profileOf(t, holder, row) == want })
+	testenv.Eventually(t, "the process without a copy shows the change", func() bool { return profileOf(t, other, row) == want })
+	testenv.Eventually(t, "Redis has the change", func() bool {
+		return strings.Contains(env.Redis.Get(t.Context(), env.Keys.User(row)).Val(), "Bea")
 	})
 }
 
 // An old copy never replaces a newer one, in Redis and in the process.
 func TestOldCopiesLose(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newService(t, env)
-		row := testenv.Must(s.Ensure(t.Context(), "ann"))[0]
-		key := env.Keys.User(row)
-		testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "Old"}))
-		old := env.Redis.Get(t.Context(), key).Val()
-		testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "New"}))
-		latest := env.Redis.Get(t.Context(), key).Val()
-		if err := directory.StoreInRedis(t.Context(), s, old); err != nil {
-			t.Fatal(err)
-		}
-		if got := env.Redis.Get(t.Context(), key).Val(); got != latest {
-			t.Errorf("redis has %q, want %q", got, latest)
-		}
-		// A Redis that went back in time has the old copy; the process that knows of
-		// the change does not believe it, even without a copy of its own.
-		if err := env.Redis.Set(t.Context(), key, old, time.Hour).Err(); err != nil {
-			t.Fatal(err)
-		}
-		directory.ForgetRecords(s)
-		if got := profileOf(t, s, row); got.Nickname != "New" {
-			t.Errorf("shows %v", got)
-		}
-	})
+	env := testenv.Real(t)
+	s := newService(t, env)
+	row := testenv.Must(s.Ensure(t.Context(), "ann"))[0]
+	key := env.Keys.User(row)
+	testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "Old"}))
+	old := env.Redis.Get(t.Context(), key).Val()
+	testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "New"}))
+	latest := env.Redis.Get(t.Context(), key).Val()
+	if err := directory.StoreInRedis(t.Context(), s, old); err != nil {
+		t.Fatal(err)
+	}
+	if got := env.Redis.Get(t.Context(), key).Val(); got != latest {
+		t.Errorf("redis has %q, want %q", got, latest)
+	}
+	// A Redis that went back in time has the old copy; the process that knows of
+	// the change does not believe it, even without a copy of its own.
+	if err := env.Redis.Set(t.Context(), key, old, time.Hour).Err(); err != nil {
+		t.Fatal(err)
+	}
+	directory.ForgetRecords(s)
+	if got := profileOf(t, s, row); got.Nickname != "New" {
+		t.Errorf("shows %v", got)
+	}
 }
 
 // A Redis that went back in time gets the records again that have changed since.
 func TestRestore(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newService(t, env)
-		row := testenv.Must(s.Ensure(t.Context(), "ann"))[0]
-		key := env.Keys.User(row)
-		testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "Old"}))
-		old := env.Redis.Get(t.Context(), key).Val()
-		testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "New"}))
-		latest := env.Redis.Get(t.Context(), key).Val()
-		for name, since := range map[string]time.Time{"a moment": time.Now(), "everything": {}} {
-			if name == "a moment" && env.Pool == nil {
-				since = env.Clock.Now() // the embedded database has the clock of the test
-			}
-			if err := env.Redis.Set(t.Context(), key, old, time.Hour).Err(); err != nil {
-				t.Fatal(err)
-			}
-			if stored, err := s.Restore(t.Context(), since); err != nil || stored != 1 {
-				t.Fatalf("%s: %d records are stored, %v", name, stored, err)
-			}
-			if got := env.Redis.Get(t.Context(), key).Val(); got != latest {
-				t.Errorf("%s: redis has %q, want %q", name, got, latest)
-			}
+	env := testenv.Real(t)
+	s := newService(t, env)
+	row := testenv.Must(s.Ensure(t.Context(), "ann"))[0]
+	key := env.Keys.User(row)
+	testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "Old"}))
+	old := env.Redis.Get(t.Context(), key).Val()
+	testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "New"}))
+	latest := env.Redis.Get(t.Context(), key).Val()
+	for name, since := range map[string]time.Time{"a moment": time.Now(), "everything": {}} {
+		if name == "a moment" && env.Pool == nil {
+			since = env.Clock.Now() // the embedded database has the clock of the test
 		}
-	})
+		if err := env.Redis.Set(t.Context(), key, old, time.Hour).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if stored, err := s.Restore(t.Context(), since); err != nil || stored != 1 {
+			t.Fatalf("%s: %d records are stored, %v", name, stored, err)
+		}
+		if got := env.Redis.Get(t.Context(), key).Val(); got != latest {
+			t.Errorf("%s: redis has %q, want %q", name, got, latest)
+		}
+	}
 }
 
 // While SQL is away, users that the process or Redis knows are found, with their names;
 // others are 503.
 func TestWithoutSQL(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		first := newService(t, env)
-		row := testenv.Must(first.Ensure(t.Context(), "ann"))[0]
-		testenv.Must(first.Put(t.Context(), "ann", models.Profile{Nickname: "Ann"}))
-		second := newService(t, env)
-		closeSQL(t, env)
-		for name, s := range map[string]*directory.Service{"the process": first, "redis": second} {
-			if rows, err := s.Ensure(t.Context(), "ann"); err != nil || rows[0] != row {
-				t.Errorf("%s: %v, %v", name, rows, err)
-			}
-			if got := profileOf(t, s, row); got.Nickname != "Ann" {
-				t.Errorf("%s shows %v", name, got)
-			}
-			if _, err := s.Ensure(t.Context(), "ann", "ben"); models.CodeOf(err) != models.CodeUnavailable {
-				t.Errorf("%s: an unknown user: %v", name, err)
-			}
-			if _, err := s.Records(t.Context(), []models.RowID{row, row + 1}); models.CodeOf(err) != models.CodeUnavailable {
-				t.Errorf("%s: an unknown record: %v", name, err)
-			}
-			if _, err := s.Put(t.Context(), "ann", models.Profile{Nickname: "Bea"}); models.CodeOf(err) != models.CodeUnavailable {
-				t.Errorf("%s: put: %v", name, err)
-			}
+	env := testenv.Real(t)
+	first := newService(t, env)
+	row := testenv.Must(first.Ensure(t.Context(), "ann"))[0]
+	testenv.Must(first.Put(t.Context(), "ann", models.Profile{Nickname: "Ann"}))
+	second := newService(t, env)
+	closeSQL(t, env)
+	for name, s := range map[string]*directory.Service{"the process": first, "redis": second} {
+		if rows, err := s.Ensure(t.Context(), "ann"); err != nil || rows[0] != row {
+			t.Errorf("%s: %v, %v", name, rows, err)
 		}
-	})
+		if got := profileOf(t, s, row); got.Nickname != "Ann" {
+			t.Errorf("%s shows %v", name, got)
+		}
+		if _, err := s.Ensure(t.Context(), "ann", "ben"); models.CodeOf(err) != models.CodeUnavailable {
+			t.Errorf("%s: an unknown user: %v", name, err)
+		}
+		if _, err := s.Records(t.Context(), []models.RowID{row, row + 1}); models.CodeOf(err) != models.CodeUnavailable {
+			t.Errorf("%s: an unknown record: %v", name, err)
+		}
+		if _, err := s.Put(t.Context(), "ann", models.Profile{Nickname: "Bea"}); models.CodeOf(err) != models.CodeUnavailable {
+			t.Errorf("%s: put: %v", name, err)
+		}
+	}
 }
 
 // A process that was stopped looks up users only when it has read who was erased and renamed
@@ -439,7 +446,7 @@ func TestWithoutSQL(t *testing.T) {
 // While SQL is away it finds users as before, but soon allows no change of SQL.
 func TestErasuresAreHeardLate(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		clock := testenv.NewClock(testenv.Noon)
 		s := directory.New(directory.Options{
 			Store: directory.NewStore(env.Gorm), Copies: copiesOf(env),
@@ -502,20 +509,19 @@ func closeSQL(t testing.TB, env *testenv.Env) {
 // While Redis is away, users are found and created as before.
 func TestWithoutRedis(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newService(t, env)
-		testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "Ann"}))
-		if err := env.Redis.Close(); err != nil {
-			t.Fatal(err)
-		}
-		rows := testenv.Must(s.Ensure(t.Context(), "ann", "ben"))
-		testenv.Must(s.Put(t.Context(), "ben", models.Profile{Nickname: "Ben"}))
-		directory.ForgetRecords(s)
-		records := testenv.Must(s.Records(t.Context(), rows))
-		if records[0].Nickname != "Ann" || records[1].Nickname != "Ben" {
-			t.Errorf("records %v", records)
-		}
-	})
+	env := testenv.Real(t)
+	s := newService(t, env)
+	testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "Ann"}))
+	if err := env.Redis.Close(); err != nil {
+		t.Fatal(err)
+	}
+	rows := testenv.Must(s.Ensure(t.Context(), "ann", "ben"))
+	testenv.Must(s.Put(t.Context(), "ben", models.Profile{Nickname: "Ben"}))
+	directory.ForgetRecords(s)
+	records := testenv.Must(s.Records(t.Context(), rows))
+	if records[0].Nickname != "Ann" || records[1].Nickname != "Ben" {
+		t.Errorf("records %v", records)
+	}
 }
 
 // When Redis has lost all records, a process asks SQL for them in few statements,
@@ -565,7 +571,7 @@ func TestNoStampede(t *testing.T) {
 // The process's copies stay within their memory, and what was dropped is read again.
 func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Real(t)
 	s := newServiceWith(t, env, 1_000_000)
 	list := make([]directory.User, 30_000)
 	for i := range list {

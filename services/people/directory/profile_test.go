@@ -11,7 +11,7 @@ import (
 
 func TestProfileRules(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	service := newService(t, env)
 	tests := []struct {
 		name    string
@@ -81,7 +81,7 @@ func TestProfileRules(t *testing.T) {
 // Two ways to write a name become the same text.
 func TestNicknamesAreNormalized(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	service := newService(t, env)
 	want := models.Profile{Nickname: "Rémi"}
 	if got, err := service.Put(t.Context(), "ann", models.Profile{Nickname: "Re\u0301mi"}); err != nil || got != want {

@@ -28,83 +28,82 @@ func newFollower(t testing.TB, env *testenv.Env) *directory.Service {
 // in all processes, whatever copies say, and also if the process that renames dies.
 func TestRename(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s, other, ctx := newFollower(t, env), newFollower(t, env), t.Context()
-		processes := map[string]*directory.Service{"the process": s, "another process": other}
-		rows := testenv.Must(s.Ensure(ctx, "ann", "ben", "cid"))
-		for name, rename := range map[string]func(user, to models.UserID) error{
-			"by the process": func(user, to models.UserID) error { return s.Rename(ctx, user, to) },
-			"by a process that dies": func(user, to models.UserID) error {
-				return directory.RenameInSQL(ctx, directory.NewStore(env.Gorm), user, to)
-			},
-		} {
-			for _, p := range processes { // they have copies
-				testenv.Must(p.Find(ctx, "ann", "ben", "cid"))
-				testenv.Must(p.Records(ctx, rows))
+	env := testenv.Real(t)
+	s, other, ctx := newFollower(t, env), newFollower(t, env), t.Context()
+	processes := map[string]*directory.Service{"the process": s, "another process": other}
+	rows := testenv.Must(s.Ensure(ctx, "ann", "ben", "cid"))
+	for name, rename := range map[string]func(user, to models.UserID) error{
+		"by the process": func(user, to models.UserID) error { return s.Rename(ctx, user, to) },
+		"by a process that dies": func(user, to models.UserID) error {
+			return directory.RenameInSQL(ctx, directory.NewStore(env.Gorm), user, to)
+		},
+	} {
+		for _, p := range processes { // they have copies
+			testenv.Must(p.Find(ctx, "ann", "ben", "cid"))
+			testenv.Must(p.Records(ctx, rows))
+		}
+		if err := rename("ann", "eve"); err != nil {
+			t.Fatal(name, err)
+		}
+		processes["a new process"] = newFollower(t, env)
+		for who, p := range processes {
+			if err := p.Follow(ctx); err != nil {
+				t.Fatal(err)
 			}
-			if err := rename("ann", "eve"); err != nil {
-				t.Fatal(name, err)
+			if found := testenv.Must(p.Find(ctx, "ann", "eve", "ben")); found[0] != 0 || found[1] != rows[0] || found[2] != rows[1] {
+				t.Errorf("%s, %s finds %v, want 0 and %v", name, who, found, rows[:2])
 			}
-			processes["a new process"] = newFollower(t, env)
-			for who, p := range processes {
-				if err := p.Follow(ctx); err != nil {
-					t.Fatal(err)
-				}
-				if found := testenv.Must(p.Find(ctx, "ann", "eve", "ben")); found[0] != 0 || found[1] != rows[0] || found[2] != rows[1] {
-					t.Errorf("%s, %s finds %v, want 0 and %v", name, who, found, rows[:2])
-				}
-				if r := testenv.Must(p.Records(ctx, rows[:1]))[0]; r.User != "eve" {
-					t.Errorf("%s, %s has the record %v", name, who, r)
-				}
+			if r := testenv.Must(p.Records(ctx, rows[:1]))[0]; r.User != "eve" {
+				t.Errorf("%s, %s has the record %v", name, who, r)
 			}
-			// Another user gets the former id, and this one the id of that user.
-			if err := rename("cid", "ann"); err != nil {
-				t.Fatal(name, err)
+		}
+		// Another user gets the former id, and this one the id of that user.
+		if err := rename("cid", "ann"); err != nil {
+			t.Fatal(name, err)
+		}
+		if err := rename("eve", "cid"); err != nil {
+			t.Fatal(name, err)
+		}
+		for who, p := range processes {
+			if err := p.Follow(ctx); err != nil {
+				t.Fatal(err)
 			}
-			if err := rename("eve", "cid"); err != nil {
-				t.Fatal(name, err)
+			if found := testenv.Must(p.Ensure(ctx, "ann", "cid", "ben")); found[0] != rows[2] || found[1] != rows[0] || found[2] != rows[1] {
+				t.Errorf("%s, %s finds %v after a swap, want %v", name, who, found, rows)
 			}
-			for who, p := range processes {
-				if err := p.Follow(ctx); err != nil {
-					t.Fatal(err)
-				}
-				if found := testenv.Must(p.Ensure(ctx, "ann", "cid", "ben")); found[0] != rows[2] || found[1] != rows[0] || found[2] != rows[1] {
-					t.Errorf("%s, %s finds %v after a swap, want %v", name, who, found, rows)
-				}
-				if many := testenv.Must(p.EnsureMany(ctx, []models.UserID{"ann", "cid"})); many[0] != rows[2] || many[1] != rows[0] {
-					t.Errorf("%s, %s finds %v among many after a swap, want %v", name, who, many, rows)
-				}
+			if many := testenv.Must(p.EnsureMany(ctx, []models.UserID{"ann", "cid"})); many[0] != rows[2] || many[1] != rows[0] {
+				t.Errorf("%s, %s finds %v among many after a swap, want %v", name, who, many, rows)
 			}
-			rows[0], rows[2] = rows[2], rows[0]
-			delete(processes, "a new process")
 		}
-		// Whoever writes under a former id is somebody new.
-		if err := s.Rename(ctx, "ben", "dan"); err != nil {
-			t.Fatal(err)
-		}
-		if n := env.Redis.Exists(ctx, env.Keys.UserRow("ben")).Val(); n != 0 {
-			t.Error("Redis has a copy of the former id")
-		}
-		// A process that has not heard of it stores a copy.
-		if err := env.Redis.Set(ctx, env.Keys.UserRow("ben"), int64(rows[1]), 0).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if err := other.Follow(ctx); err != nil {
-			t.Fatal(err)
-		}
-		found := testenv.Must(other.Ensure(ctx, "ben", "dan"))
-		if found[0] <= rows[2] || found[1] != rows[1] {
-			t.Errorf("found %v, want somebody new and %d", found, rows[1])
-		}
-		if again := testenv.Must(s.FindOne(ctx, "ben")); again != found[0] {
-			t.Errorf("the process finds the new user in row %d, another one in %d", again, found[0])
-		}
-	})
+		rows[0], rows[2] = rows[2], rows[0]
+		delete(processes, "a new process")
+	}
+	// Whoever writes under a former id is somebody new.
+	if err := s.Rename(ctx, "ben", "dan"); err != nil {
+		t.Fatal(err)
+	}
+	if n := env.Redis.Exists(ctx, env.Keys.UserRow("ben")).Val(); n != 0 {
+		t.Error("Redis has a copy of the former id")
+	}
+	// A process that has not heard of it stores a copy.
+	if err := env.Redis.Set(ctx, env.Keys.UserRow("ben"), int64(rows[1]), 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Follow(ctx); err != nil {
+		t.Fatal(err)
+	}
+	found := testenv.Must(other.Ensure(ctx, "ben", "dan"))
+	if found[0] <= rows[2] || found[1] != rows[1] {
+		t.Errorf("found %v, want somebody new and %d", found, rows[1])
+	}
+	if again := testenv.Must(s.FindOne(ctx, "ben")); again != found[0] {
+		t.Errorf("the process finds the new user in row %d, another one in %d", again, found[0])
+	}
 }
 
 func TestRenameRefuses(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		s, ctx := newFollower(t, env), t.Context()
 		rows := testenv.Must(s.Ensure(ctx, "ann", "ben"))
 		version := func() (v int64) {
@@ -149,7 +148,7 @@ func TestRenameRefuses(t *testing.T) {
 // under that id.
 func TestRenamesAtOnce(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		s, other, ctx := newFollower(t, env), newFollower(t, env), t.Context()
 		const users = 8
 		for round := range 5 {

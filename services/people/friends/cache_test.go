@@ -15,30 +15,29 @@ import (
 // replicas could not learn of them.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		service := newService(t, env)
-		if err := service.Replace(t.Context(), 1, []models.RowID{2}); err != nil {
-			t.Fatal(err)
-		}
-		if err := env.Redis.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if got := sortedIDs(t, service, 1); !slices.Equal(got, []models.RowID{2}) {
-			t.Errorf("friends %v", got)
-		}
-		if err := service.Remove(t.Context(), 1, 2); models.CodeOf(err) != models.CodeUnavailable {
-			t.Errorf("a change: %v", err)
-		}
-		if got := sortedIDs(t, service, 1); !slices.Equal(got, []models.RowID{2}) {
-			t.Errorf("the refused change left %v", got)
-		}
-	})
+	env := testenv.Real(t)
+	service := newService(t, env)
+	if err := service.Replace(t.Context(), 1, []models.RowID{2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Redis.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := sortedIDs(t, service, 1); !slices.Equal(got, []models.RowID{2}) {
+		t.Errorf("friends %v", got)
+	}
+	if err := service.Remove(t.Context(), 1, 2); models.CodeOf(err) != models.CodeUnavailable {
+		t.Errorf("a change: %v", err)
+	}
+	if got := sortedIDs(t, service, 1); !slices.Equal(got, []models.RowID{2}) {
+		t.Errorf("the refused change left %v", got)
+	}
 }
 
 // Without SQL lists of which there are copies are still returned.
 func TestPostgresAway(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service := newService(t, env)
 		if err := service.Replace(t.Context(), 1, []models.RowID{2}); err != nil {
 			t.Fatal(err)
@@ -83,33 +82,32 @@ func TestARepeatedChangeRemovesStaleSets(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-				service, ctx := newService(t, env), t.Context()
-				exist(t, env, user, other)
-				lists := map[models.RowID][]models.RowID{user: {}, other: {}}
-				stale := map[models.RowID]models.RowID{user: other, other: user}
-				if tt.friends {
-					lists = map[models.RowID][]models.RowID{user: {other}, other: {user}}
-					stale = map[models.RowID]models.RowID{user: nobody, other: nobody}
+			env := testenv.Real(t)
+			service, ctx := newService(t, env), t.Context()
+			exist(t, env, user, other)
+			lists := map[models.RowID][]models.RowID{user: {}, other: {}}
+			stale := map[models.RowID]models.RowID{user: other, other: user}
+			if tt.friends {
+				lists = map[models.RowID][]models.RowID{user: {other}, other: {user}}
+				stale = map[models.RowID]models.RowID{user: nobody, other: nobody}
+			}
+			if err := service.Replace(ctx, user, lists[user]); err != nil {
+				t.Fatal(err)
+			}
+			if tt.name == "replace by nobody" {
+				delete(lists, other) // an empty list does not say who was on it
+			}
+			for id, member := range stale {
+				storeSet(t, env, id, member)
+			}
+			if err := tt.change(ctx, service); err != nil {
+				t.Fatal(err)
+			}
+			for id, want := range lists {
+				if got := sortedIDs(t, service, id); !slices.Equal(got, want) {
+					t.Errorf("user %v has friends %v, want %v", id, got, want)
 				}
-				if err := service.Replace(ctx, user, lists[user]); err != nil {
-					t.Fatal(err)
-				}
-				if tt.name == "replace by nobody" {
-					delete(lists, other) // an empty list does not say who was on it
-				}
-				for id, member := range stale {
-					storeSet(t, env, id, member)
-				}
-				if err := tt.change(ctx, service); err != nil {
-					t.Fatal(err)
-				}
-				for id, want := range lists {
-					if got := sortedIDs(t, service, id); !slices.Equal(got, want) {
-						t.Errorf("user %v has friends %v, want %v", id, got, want)
-					}
-				}
-			})
+			}
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 // Random changes through all calls leave the expected graph.
 func TestGraphAgreesWithAModel(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service, ctx := newService(t, env), t.Context()
 		round := models.RowID(0)
 		rapid.Check(t, func(rt *rapid.T) {

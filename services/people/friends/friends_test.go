@@ -139,7 +139,7 @@ func checkGraph(t testing.TB, env *testenv.Env, service numbered, want map[model
 
 func TestFromRequestToFriendsAndBack(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service, ctx := newService(t, env), t.Context()
 		exist(t, env, 1, 2, 3)
 		ask := func(from, to models.RowID, wantStatus friends.Status, wantCreated bool) {
@@ -200,7 +200,7 @@ func TestFromRequestToFriendsAndBack(t *testing.T) {
 
 func TestSendRequestRefuses(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service := newService(t, env)
 		exist(t, env, 1)
 		if _, _, err := service.SendRequest(t.Context(), 1, 1); models.CodeOf(err) != models.CodeValidationFailed {
@@ -221,7 +221,7 @@ func TestSendRequestRefuses(t *testing.T) {
 
 func TestFriendLimit(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service, ctx := newService(t, env), t.Context()
 		full := make([]models.RowID, models.MaxFriends)
 		for i := range full {
@@ -289,7 +289,7 @@ func TestFriendLimit(t *testing.T) {
 // Importing the same edges again, reversed and repeated, changes nothing.
 func TestImportIsRepeatable(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service := newService(t, env)
 		edges := []models.Edge{{A: 1, B: 2}, {A: 2, B: 3}, {A: 2, B: 1}, {A: 2, B: 3}}
 		turned := []models.Edge{{A: 3, B: 2}, {A: 2, B: 1}}
@@ -306,7 +306,7 @@ func TestImportIsRepeatable(t *testing.T) {
 // A replacement removes the requests between new friends.
 func TestReplaceRemovesRequests(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service := newService(t, env)
 		exist(t, env, 1, 2, 3)
 		for _, to := range []models.RowID{2, 3} {
@@ -328,7 +328,7 @@ func TestReplaceRemovesRequests(t *testing.T) {
 
 func TestPages(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service, ctx := newService(t, env), t.Context()
 		var others []models.RowID
 		for id := models.RowID(2); id <= 12; id++ {
@@ -400,7 +400,7 @@ func TestPages(t *testing.T) {
 // end with half a friendship.
 func TestConcurrentChangesOfAPair(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service, ctx := newService(t, env), t.Context()
 		exist(t, env, 1, 2, 3, 4)
 		var wg sync.WaitGroup

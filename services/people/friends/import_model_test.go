@@ -18,7 +18,7 @@ import (
 // edges: repeated, reversed, of full users, between users who have asked each other.
 func TestImportAgreesWithAModel(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service, ctx, round := newService(t, env), t.Context(), models.RowID(0)
 		rapid.Check(t, func(rt *rapid.T) {
 			const people = 6

@@ -167,7 +167,7 @@ func TestImportOfAFriendshipThatIsAddedMeanwhile(t *testing.T) {
 // others are added.
 func TestImportOfAUserWhoIsGone(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service, ctx := newService(t, env), t.Context()
 		testenv.NumberUsers(t, env, 2)
 		added, rejected, err := service.Service.Import(ctx, []models.Edge{{A: 3, B: 1}, {A: 1, B: 2}, {A: 2, B: 3}})
@@ -186,36 +186,35 @@ func TestImportOfAUserWhoIsGone(t *testing.T) {
 // An import removes the cached sets of its users, and no others, and leaves no mark.
 func TestImportAndCachedSets(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		service, ctx := newService(t, env), t.Context()
-		testenv.NumberUsers(t, env, 3)
-		for user := models.RowID(1); user <= 3; user++ {
-			sortedIDs(t, service, user)
+	env := testenv.Real(t)
+	service, ctx := newService(t, env), t.Context()
+	testenv.NumberUsers(t, env, 3)
+	for user := models.RowID(1); user <= 3; user++ {
+		sortedIDs(t, service, user)
+	}
+	if _, _, err := service.Service.Import(ctx, []models.Edge{{A: 1, B: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	for user, want := range map[int64]int64{1: 0, 2: 0, 3: 1} {
+		if n := env.Redis.Exists(ctx, env.Keys.Set(keys.Friends, user)).Val(); n != want {
+			t.Errorf("user %d has %d sets, want %d", user, n, want)
 		}
-		if _, _, err := service.Service.Import(ctx, []models.Edge{{A: 1, B: 2}}); err != nil {
-			t.Fatal(err)
+		if n := env.Redis.Exists(ctx, env.Keys.SetsChanging(keys.StripeOf(user))).Val(); n != 0 {
+			t.Errorf("the stripe of user %d is marked", user)
 		}
-		for user, want := range map[int64]int64{1: 0, 2: 0, 3: 1} {
-			if n := env.Redis.Exists(ctx, env.Keys.Set(keys.Friends, user)).Val(); n != want {
-				t.Errorf("user %d has %d sets, want %d", user, n, want)
-			}
-			if n := env.Redis.Exists(ctx, env.Keys.SetsChanging(keys.StripeOf(user))).Val(); n != 0 {
-				t.Errorf("the stripe of user %d is marked", user)
-			}
+	}
+	for user, want := range map[models.RowID][]models.RowID{1: {2}, 2: {1}, 3: nil} {
+		if got := sortedIDs(t, service, user); !slices.Equal(got, want) {
+			t.Errorf("user %v has friends %v, want %v", user, got, want)
 		}
-		for user, want := range map[models.RowID][]models.RowID{1: {2}, 2: {1}, 3: nil} {
-			if got := sortedIDs(t, service, user); !slices.Equal(got, want) {
-				t.Errorf("user %v has friends %v, want %v", user, got, want)
-			}
-		}
-	})
+	}
 }
 
 // Imported friendships begin at the time of the import, on both sides. Those that exist
 // keep their beginning.
 func TestImportedFriendshipsBeginNow(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service, ctx := newService(t, env), t.Context()
 		testenv.NumberUsers(t, env, 3)
 		first := env.Clock.Now()
@@ -266,7 +265,7 @@ func TestAnImportOfUnknownOutcome(t *testing.T) {
 // Edges between a user and the same user create nobody.
 func TestResolve(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		service := newService(t, env)
 		got, err := service.Resolve(t.Context(), []friends.Edge{{A: "7", B: "8"}, {A: "9", B: "9"}, {A: "8", B: "6"}})
 		want := []models.Edge{{A: 7, B: 8}, {}, {A: 8, B: 6}}

@@ -17,7 +17,7 @@ import (
 // Declined, repeated and refused ones are not, nor are friendships that nobody has asked for.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		targets := []outcomes.Target{{URL: "https://example.com"}}
 		store := friends.NewStore(env.Gorm, outcomes.NewOutbox(targets, env.Clock.Now))
 		s := numbered{Service: friends.New(store, setsOf(env), testenv.Numbers{DB: env.Gorm},

@@ -194,7 +194,7 @@ var modelSteps = []string{
 // requests that the model shows.
 func TestRequestsAgreeWithAModel(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		limits := friends.Limits{Pending: 2, PerDay: 5}
 		s := limited(env, setsOf(env), limits)
 		choices := newPrivacy(env, s)
@@ -341,7 +341,7 @@ func (w *twins) step(t *rapid.T, env *testenv.Env) (declined bool) {
 // has blocked the sender: all answers, lists and limits are the same.
 func TestTheSenderCannotTellDeclinedOrBlockedFromPending(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		s := limited(env, setsOf(env), friends.Limits{Pending: 2, PerDay: 5})
 		base, declines := models.RowID(0), 0
 		rapid.Check(t, func(rt *rapid.T) {

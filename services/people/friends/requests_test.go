@@ -60,7 +60,7 @@ func refusal(err error) string {
 
 func TestPendingRequestsAreLimited(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		s := limited(env, setsOf(env), friends.Limits{Pending: 3, PerDay: 100})
 		exist(t, env, 1, 2, 3, 4, 5, 6, 7)
 		const tooMany = "request_limit, wait 1h0m0s"
@@ -90,7 +90,7 @@ func TestPendingRequestsAreLimited(t *testing.T) {
 
 func TestRequestsOfADayAreLimited(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		s := limited(env, setsOf(env), friends.Limits{Pending: 100, PerDay: 3})
 		exist(t, env, 1, 2, 3, 4, 5, 6)
 		s.wantSent(t, 1, 2, "new pending")
@@ -116,7 +116,7 @@ func TestRequestsOfADayAreLimited(t *testing.T) {
 // Concurrent calls on two replicas get no more requests through than the limit.
 func TestLimitsUnderConcurrentCalls(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		exist(t, env, 1, 2)
 		others := make([]models.RowID, 12)
 		for i := range others {
@@ -179,7 +179,7 @@ func (s numbered) wantListed(t *testing.T, when, ofFirst string, other models.Ro
 // For seven days after a decline, requests of the same user do not reach the other.
 func TestRequestsAfterADecline(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		s := newService(t, env)
 		exist(t, env, 1, 2)
 		s.wantSent(t, 1, 2, "new pending")
@@ -214,7 +214,7 @@ func TestRequestsAfterADecline(t *testing.T) {
 // A request by the one who declined lifts the decline.
 func TestARequestLiftsTheOwnDecline(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		s := newService(t, env)
 		exist(t, env, 1, 2)
 		s.wantSent(t, 1, 2, "new pending")
@@ -232,7 +232,7 @@ func TestARequestLiftsTheOwnDecline(t *testing.T) {
 // Declines are deleted when they no longer have an effect.
 func TestForgetDeclined(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		s := newService(t, env)
 		exist(t, env, 1, 2, 3, 4)
 		for _, from := range []models.RowID{2, 3, 4} {
@@ -264,7 +264,7 @@ func TestForgetDeclined(t *testing.T) {
 // Only incoming requests show a name.
 func TestOutgoingRequestsShowNoProfile(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		s := newService(t, env)
 		exist(t, env, 1, 2)
 		if err := env.Gorm.Table("users").Where("user_id IN ?", []int{1, 2}).Update("avatar_url", "https://example.com/a").Error; err != nil {

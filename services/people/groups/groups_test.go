@@ -115,7 +115,7 @@ func (f *fixture) refused(what string, err error, code models.Code) {
 
 func TestALifeOfAGroup(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		group := f.create("1", "3", "2")
 		id, code := group.ID, *group.InviteCode
@@ -167,7 +167,7 @@ func TestALifeOfAGroup(t *testing.T) {
 // leave it out.
 func TestChallenges(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		first := testenv.Must(models.ParseDate("2026-11-16"))
 		with := func(from, to models.Date) groups.Settings {
@@ -210,7 +210,7 @@ func TestChallenges(t *testing.T) {
 // The last member who leaves ends the group.
 func TestTheLastMemberLeaves(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f := newFixture(t, env)
 		group := f.create("1", "2")
 		for _, user := range []models.UserID{"1", "2"} {
@@ -227,7 +227,7 @@ func TestTheLastMemberLeaves(t *testing.T) {
 // members ends.
 func TestErasedMembers(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		erase := func(user models.RowID, want int64) {
 			t.Helper()
@@ -250,7 +250,7 @@ func TestErasedMembers(t *testing.T) {
 // user.
 func TestUserErasedAMomentAgo(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		group := f.create("1", "2")
 		// To its directory everybody exists.
@@ -273,7 +273,7 @@ func TestUserErasedAMomentAgo(t *testing.T) {
 // An invite code is valid until the owner renews it or removes a member.
 func TestInviteCodes(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		group := f.create("1", "2", "3")
 		codes := []string{*group.InviteCode}
@@ -314,7 +314,7 @@ func TestInviteCodes(t *testing.T) {
 // A backend's list of members replaces the one before. Such a group has no owner.
 func TestGroupsOfABackend(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		name := "Office"
 		set := func(name *string, members ...models.UserID) error {
@@ -351,28 +351,27 @@ func TestGroupsOfABackend(t *testing.T) {
 // Other processes see changes at once, because the sets of members are in Redis.
 func TestOtherProcessesSeeChanges(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		f, other := newFixture(t, env), newProcess(env, free{})
-		group := f.create("1", "2")
-		for range 2 { // the second time from Redis
-			if ids := testenv.Must(other.IDs(t.Context(), group.ID, 1)); len(ids) != 2 {
-				t.Errorf("members %v", ids)
-			}
-		}
-		f.refused("removing", f.Remove(t.Context(), "1", group.ID, "2"), "")
-		_, err := other.IDs(t.Context(), group.ID, 2)
-		f.refused("a former member in another process", err, models.CodeNotFound)
-		if ids := testenv.Must(other.IDs(t.Context(), group.ID, 1)); !slices.Equal(ids, []models.RowID{1}) {
+	env := testenv.Real(t)
+	f, other := newFixture(t, env), newProcess(env, free{})
+	group := f.create("1", "2")
+	for range 2 { // the second time from Redis
+		if ids := testenv.Must(other.IDs(t.Context(), group.ID, 1)); len(ids) != 2 {
 			t.Errorf("members %v", ids)
 		}
-	})
+	}
+	f.refused("removing", f.Remove(t.Context(), "1", group.ID, "2"), "")
+	_, err := other.IDs(t.Context(), group.ID, 2)
+	f.refused("a former member in another process", err, models.CodeNotFound)
+	if ids := testenv.Must(other.IDs(t.Context(), group.ID, 1)); !slices.Equal(ids, []models.RowID{1}) {
+		t.Errorf("members %v", ids)
+	}
 }
 
 // A member is not ranked for those who are not shown the member, in any process, but still
 // listed. One's own ranking has oneself.
 func TestMembersWhoAreNotShown(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		hiding := f.privacy
 		other := f.Service
@@ -430,7 +429,7 @@ func (inMemory) Forget([]cache.Set) {}
 // A list is as old as the oldest of what it is made of, wherever the rest is from.
 func TestAgeOfACircle(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Real(t)
 	f := newFixture(t, env)
 	group := f.create("1", "2")
 	older, newer := env.Clock.Now(), env.Clock.Now().Add(time.Second)
@@ -459,7 +458,7 @@ func TestAgeOfACircle(t *testing.T) {
 // A user who joins and hides at the same time is not ranked after both.
 func TestHidingRacesWithJoining(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		hiding := f.privacy
 		group := f.create("1")
@@ -515,7 +514,7 @@ func (o *outcomes) add(err error) {
 // and are removed meanwhile, so changes lock the same users and groups in any order.
 func TestManyJoinTheLastPlaces(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		const room = 4
 		members := make([]models.RowID, models.MaxGroupMembers-room-1)
@@ -555,7 +554,7 @@ func TestManyJoinTheLastPlaces(t *testing.T) {
 // as the limit allows.
 func TestAUserJoinsManyGroups(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		const room, tries = 3, 12
 		for range models.MaxGroups - room {
@@ -595,7 +594,7 @@ func TestAUserJoinsManyGroups(t *testing.T) {
 // a member, or it does not exist. What rankings read is in the end what SQL has.
 func TestConcurrentChanges(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f, ctx := newFixture(t, env), t.Context()
 		group := f.create("1", "2", "3", "4")
 		var running sync.WaitGroup
@@ -649,7 +648,7 @@ func (refuses) TakeJoin(context.Context, models.UserID) error { return errTooOft
 // A user over the limit of tries does not learn whether a code is right.
 func TestGuessingIsLimited(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	code := *newFixture(t, env).create("1").InviteCode
 	for _, code := range []string{code, "AAAABBBBCCCCDDDD"} {
 		if _, err := newProcess(env, refuses{}).Join(t.Context(), "2", code); !errors.Is(err, errTooOften) {

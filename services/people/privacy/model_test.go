@@ -94,7 +94,7 @@ func (m *model) step(t *rapid.T, p process, people []models.RowID) {
 // shown as the model says, in Redis as in SQL.
 func TestWhoIsShown(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		processes := []process{newProcess(env), newProcess(env)}
 		if env.Redis == nil {
 			processes = processes[:1] // there is no other on local stores

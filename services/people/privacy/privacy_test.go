@@ -20,7 +20,7 @@ import (
 // when they were put on it, and is read in pages.
 func TestLists(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		p, ctx := newProcess(env), t.Context()
 		exist(t, env, 1, 2, 3, 4, 5)
 		for row := models.RowID(1); row <= 5; row++ {
@@ -77,7 +77,7 @@ func TestLists(t *testing.T) {
 // the two are friends: somebody who has blocked the user in return may not want to be found.
 func TestLaterNamesAreNotListed(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		p, ctx := newProcess(env), t.Context()
 		exist(t, env, 1, 2, 3)
 		rename := func(name string) {
@@ -136,7 +136,7 @@ func TestHidingIsCheap(t *testing.T) {
 // Somebody may begin and end to hide so often in an hour. Repeating it is no change.
 func TestHidingsAreLimited(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		p := newProcessWith(env, 3)
 		exist(t, env, 1)
 		set := func(hidden bool) error { return p.SetHidden(t.Context(), "1", hidden) }
@@ -163,7 +163,7 @@ func TestHidingsAreLimited(t *testing.T) {
 // Hiding and its count are one change of the user's row.
 func TestHidingUpdatesTheUserOnce(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		p := newProcess(env)
 		exist(t, env, 1)
 		updates := 0
@@ -191,7 +191,7 @@ func TestHidingUpdatesTheUserOnce(t *testing.T) {
 
 func TestRefusedChoices(t *testing.T) {
 	t.Parallel()
-	testenv.EachForm(t, func(t *testing.T, env *testenv.Env) {
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		p, ctx := newProcess(env), t.Context()
 		exist(t, env, 1, 2)
 		if err := p.Choose(ctx, "1", models.Muted, "1"); models.CodeOf(err) != models.CodeValidationFailed {

@@ -22,7 +22,7 @@ func newSealer(t testing.TB, env *testenv.Env) *cursor.Sealer {
 // A cursor opens with its own scope, and in no other way.
 func TestCursorsOpenWithTheirScope(t *testing.T) {
 	t.Parallel()
-	s := newSealer(t, testenv.Embedded(t))
+	s := newSealer(t, testenv.Local(t))
 	ctx := t.Context()
 	rapid.Check(t, func(t *rapid.T) {
 		position := models.Cursor{
@@ -55,7 +55,7 @@ func TestCursorsOpenWithTheirScope(t *testing.T) {
 // same list has the same text.
 func TestCursorsShowNothing(t *testing.T) {
 	t.Parallel()
-	s := newSealer(t, testenv.Embedded(t))
+	s := newSealer(t, testenv.Local(t))
 	position := models.Cursor{Key: 0x1122334455667788, Row: 0x10203040506}
 	first := s.Seal(position, "top")
 	if again := s.Seal(position, "top"); again != first {
@@ -114,7 +114,7 @@ func TestKeysAreSharedAndRotate(t *testing.T) {
 
 // A text opens only if Seal has made it of that position and scope.
 func FuzzOpen(f *testing.F) {
-	s := newSealer(f, testenv.Embedded(f))
+	s := newSealer(f, testenv.Local(f))
 	f.Add(s.Seal(models.Cursor{Key: 1 << 52, Row: 1001}, "friends", "steps"), "friends", int64(1<<52), int64(1001), int64(0))
 	f.Add("", "", int64(0), int64(0), int64(0))
 	f.Add("AwE", "top\x00steps", int64(math.MinInt64), int64(-1), int64(math.MaxInt64))

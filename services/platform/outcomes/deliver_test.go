@@ -263,7 +263,7 @@ func TestErrorsAreStored(t *testing.T) {
 // Private addresses are called only where the settings permit it.
 func TestPrivateAddresses(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	target := newReceiver(t, nil)
 	forbidden := target.target()
 	forbidden.PrivateNetwork = false

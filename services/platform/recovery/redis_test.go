@@ -149,9 +149,6 @@ func TestTheRightToInfo(t *testing.T) {
 			t.Errorf("%v: Detect found %+v", rights, loss)
 		}
 	}
-	if err := recovery.CheckRights(t.Context(), testenv.Embedded(t).Redis); err != nil {
-		t.Errorf("embedded: %v", err)
-	}
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		cluster := testenv.StartCluster(t)

@@ -30,58 +30,57 @@ func newChoices(env *testenv.Env, sets *cache.Store) choices {
 // choice has the choice, and so has the set of those who are not shown, in the end.
 func TestCopiesInOtherProcessesFollowChoices(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		sets, ctx := cache.NewStore(env.Redis, env.Keys, 0), t.Context()
-		circles := nearcache.NewCircles(sets.Changes(), sets.Streams(), time.Second, func() int64 { return 1 << 20 }, time.Now, env.Log)
-		sets.UseNear(circles)
-		testenv.Background(t, circles.Run)
-		chooser, other := newChoices(env, cache.NewStore(env.Redis, env.Keys, 0)), newChoices(env, sets)
-		testenv.Must(testenv.Numbers{DB: env.Gorm}.Ensure(ctx, testenv.IDs(1, 2)...))
-		if _, _, err := chooser.friends.Import(ctx, []models.Edge{{A: 1, B: 2}}); err != nil {
+	env := testenv.Real(t)
+	sets, ctx := cache.NewStore(env.Redis, env.Keys, 0), t.Context()
+	circles := nearcache.NewCircles(sets.Changes(), sets.Streams(), time.Second, func() int64 { return 1 << 20 }, time.Now, env.Log)
+	sets.UseNear(circles)
+	testenv.Background(t, circles.Run)
+	chooser, other := newChoices(env, cache.NewStore(env.Redis, env.Keys, 0)), newChoices(env, sets)
+	testenv.Must(testenv.Numbers{DB: env.Gorm}.Ensure(ctx, testenv.IDs(1, 2)...))
+	if _, _, err := chooser.friends.Import(ctx, []models.Edge{{A: 1, B: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	follow := func(what string, shown bool) {
+		t.Helper()
+		changed := time.Now()
+		testenv.Eventually(t, what+" is in the copy", func() bool {
+			ids, asOf, err := other.friends.Circle(ctx, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (asOf.IsZero() || asOf.After(changed)) && slices.Contains(ids, 2) != shown {
+				t.Fatalf("%s: as of %v after the change, 1 is shown %v", what, asOf.Sub(changed), ids)
+			}
+			return asOf.After(changed)
+		})
+	}
+	follow("the friendship", true)
+	for _, hidden := range []bool{true, false} {
+		if err := chooser.SetHidden(ctx, "2", hidden); err != nil {
 			t.Fatal(err)
 		}
-		follow := func(what string, shown bool) {
-			t.Helper()
-			changed := time.Now()
-			testenv.Eventually(t, what+" is in the copy", func() bool {
-				ids, asOf, err := other.friends.Circle(ctx, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if (asOf.IsZero() || asOf.After(changed)) && slices.Contains(ids, 2) != shown {
-					t.Fatalf("%s: as of %v after the change, 1 is shown %v", what, asOf.Sub(changed), ids)
-				}
-				return asOf.After(changed)
-			})
+		follow("hiding", !hidden)
+	}
+	notShown := func() []models.RowID {
+		ids, _, err := other.NotShown(ctx, 1)
+		return testenv.Must(ids, err)
+	}
+	notShown()
+	for _, kind := range []models.ChoiceKind{models.HiddenFrom, models.Muted} {
+		from, to := models.UserID("2"), models.UserID("1")
+		if kind == models.Muted {
+			from, to = to, from
 		}
-		follow("the friendship", true)
-		for _, hidden := range []bool{true, false} {
-			if err := chooser.SetHidden(ctx, "2", hidden); err != nil {
-				t.Fatal(err)
-			}
-			follow("hiding", !hidden)
+		if err := chooser.Choose(ctx, from, kind, to); err != nil {
+			t.Fatal(err)
 		}
-		notShown := func() []models.RowID {
-			ids, _, err := other.NotShown(ctx, 1)
-			return testenv.Must(ids, err)
+		follow(string(kind), false)
+		testenv.Eventually(t, "the copy says who is not shown", func() bool {
+			return slices.Equal(notShown(), []models.RowID{2})
+		})
+		if err := chooser.Undo(ctx, from, kind, to); err != nil {
+			t.Fatal(err)
 		}
-		notShown()
-		for _, kind := range []models.ChoiceKind{models.HiddenFrom, models.Muted} {
-			from, to := models.UserID("2"), models.UserID("1")
-			if kind == models.Muted {
-				from, to = to, from
-			}
-			if err := chooser.Choose(ctx, from, kind, to); err != nil {
-				t.Fatal(err)
-			}
-			follow(string(kind), false)
-			testenv.Eventually(t, "the copy says who is not shown", func() bool {
-				return slices.Equal(notShown(), []models.RowID{2})
-			})
-			if err := chooser.Undo(ctx, from, kind, to); err != nil {
-				t.Fatal(err)
-			}
-			follow("no "+string(kind), true)
-		}
-	})
+		follow("no "+string(kind), true)
+	}
 }

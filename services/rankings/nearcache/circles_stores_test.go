@@ -147,21 +147,20 @@ func (p *process) awaitNear(of owner) {
 // once, and those of the other within the bound.
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		tr, bound := newTruth(), 200*time.Millisecond
-		one, other := newProcess(t, env.Redis, env.Keys, tr, bound), newProcess(t, env.Redis, env.Keys, tr, bound)
-		for range 5 {
-			one.awaitNear(1)
-			other.awaitNear(1)
-			if !one.change(1) {
-				t.Fatal("the change failed")
-			}
-			if got := one.read(1); got != 1+tr.version[1] {
-				t.Errorf("the process reads change %d after its own, %d", got, 1+tr.version[1])
-			}
-			testenv.Eventually(t, "the other process reads it", func() bool { return other.read(1) == 1+tr.version[1] })
+	env := testenv.Real(t)
+	tr, bound := newTruth(), 200*time.Millisecond
+	one, other := newProcess(t, env.Redis, env.Keys, tr, bound), newProcess(t, env.Redis, env.Keys, tr, bound)
+	for range 5 {
+		one.awaitNear(1)
+		other.awaitNear(1)
+		if !one.change(1) {
+			t.Fatal("the change failed")
 		}
-	})
+		if got := one.read(1); got != 1+tr.version[1] {
+			t.Errorf("the process reads change %d after its own, %d", got, 1+tr.version[1])
+		}
+		testenv.Eventually(t, "the other process reads it", func() bool { return other.read(1) == 1+tr.version[1] })
+	}
 }
 
 // openRedis returns a client of a server, which the end of the test closes.
@@ -385,16 +384,15 @@ func TestEachEntryIsNeeded(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-				tr := newTruth()
-				reader := newProcess(t, env.Redis, env.Keys, tr, bound)
-				reader.awaitNear(1)
-				tt.change(t, env, tr, reader)
-				testenv.Eventually(t, "the bound is over", func() bool { return tr.least(1, time.Now(), bound) > 1 })
-				for range 3 {
-					reader.read(1)
-				}
-			})
+			env := testenv.Real(t)
+			tr := newTruth()
+			reader := newProcess(t, env.Redis, env.Keys, tr, bound)
+			reader.awaitNear(1)
+			tt.change(t, env, tr, reader)
+			testenv.Eventually(t, "the bound is over", func() bool { return tr.least(1, time.Now(), bound) > 1 })
+			for range 3 {
+				reader.read(1)
+			}
 		})
 	}
 }

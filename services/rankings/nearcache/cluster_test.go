@@ -154,7 +154,7 @@ func TestAHungMasterHasItsOwnShardsOnly(t *testing.T) {
 func TestTenMillionRowIDs(t *testing.T) {
 	t.Parallel()
 	const rows, memory = 10_000_000, 128 << 20 // a bucket takes 80 MB
-	env := testenv.Embedded(t)
+	env := testenv.Real(t)
 	today, tomorrow := streamed(1), streamed(1)
 	tomorrow.Name = "20261121"
 	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)

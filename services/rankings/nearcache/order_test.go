@@ -113,7 +113,7 @@ func lower(t *testing.T, store *board.Store, bucket *models.Bucket, n int) {
 // what a poll of Run does.
 func orderedCache(t *testing.T, memory int64, buckets ...*models.Bucket) (c *nearcache.Cache, store *board.Store, clock *testenv.Clock) {
 	t.Helper()
-	env := testenv.Embedded(t)
+	env := testenv.Real(t)
 	clock, store = testenv.NewClock(testenv.Noon), board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 	c = nearcache.New(nearcache.Options{
 		Source: store, Changes: store.Changes(), Buckets: func(time.Time) []*models.Bucket { return buckets },

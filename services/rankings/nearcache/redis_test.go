@@ -172,35 +172,34 @@ func TestAConnectionThatHangs(t *testing.T) {
 // made again.
 func TestALostStream(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		bucket := streamed(1)
-		r := newReplica(t, env, env.Redis, bucket)
-		r.holds("the copy is complete", 1, 0)
-		r.raise(t.Context(), 1, 50)
-		if err := env.Redis.Del(t.Context(), env.Keys.Board(bucket, 0), env.Keys.Changes(bucket.Board, 0)).Err(); err != nil {
+	env := testenv.Real(t)
+	bucket := streamed(1)
+	r := newReplica(t, env, env.Redis, bucket)
+	r.holds("the copy is complete", 1, 0)
+	r.raise(t.Context(), 1, 50)
+	if err := env.Redis.Del(t.Context(), env.Keys.Board(bucket, 0), env.Keys.Changes(bucket.Board, 0)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	r.holds("Redis was emptied", 1, 0)
+	r.raise(t.Context(), 1, 20)
+	r.holds("a smaller composite is written", 1, 20)
+	other := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
+	for composite := models.Composite(30); composite < 33; composite++ {
+		if errs := other.Raise(t.Context(), []models.Raise{{Bucket: bucket, Entry: models.Entry{User: 1, Composite: composite}}}); errs != nil {
+			t.Fatal(errs)
+		}
+		if err := env.Redis.XTrimMaxLen(t.Context(), env.Keys.Changes(bucket.Board, 0), 0).Err(); err != nil {
 			t.Fatal(err)
 		}
-		r.holds("Redis was emptied", 1, 0)
-		r.raise(t.Context(), 1, 20)
-		r.holds("a smaller composite is written", 1, 20)
-		other := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
-		for composite := models.Composite(30); composite < 33; composite++ {
-			if errs := other.Raise(t.Context(), []models.Raise{{Bucket: bucket, Entry: models.Entry{User: 1, Composite: composite}}}); errs != nil {
-				t.Fatal(errs)
-			}
-			if err := env.Redis.XTrimMaxLen(t.Context(), env.Keys.Changes(bucket.Board, 0), 0).Err(); err != nil {
-				t.Fatal(err)
-			}
-			r.equalsRedis("the stream was trimmed", 1)
-		}
-	})
+		r.equalsRedis("the stream was trimmed", 1)
+	}
 }
 
 // A bucket that rankings.memory has no room for is read from Redis, and fits once
 // another one has left.
 func TestABucketWithoutRoom(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Real(t)
 	large, small := streamed(1), streamed(1)
 	small.Name = "20261121"
 	var buckets atomic.Pointer[[]*models.Bucket]

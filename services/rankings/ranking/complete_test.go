@@ -47,7 +47,7 @@ func (f rememberedFriends) Circle(ctx context.Context, user models.RowID) ([]mod
 // ranking is not final. If the scores are read again, it asks again.
 func TestFinalRankingsAreComplete(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	f := newFixture(t, env, 1)
 	f.befriend(1, 2)
 	f.raise(today, 1, 300, testenv.Noon)

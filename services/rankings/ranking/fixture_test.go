@@ -32,7 +32,7 @@ type fixture struct {
 	env     *testenv.Env
 	catalog *catalog.Catalog
 	rules   *corrections.Rules
-	boards  *board.Store
+	boards  board.Entries
 	archive *archive.Service
 	friends *friends.Service
 	privacy *privacy.Service
@@ -52,8 +52,8 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 		cursors: testenv.Must(cursor.New(t.Context(), cursor.NewStore(env.Gorm), env.Clock.Now)),
 	}
 	f.rules = corrections.NewRules(f.users.Erased())
-	f.boards = board.NewStore(env.Redis, env.Keys, env.Clock.Now, f.rules)
-	sets := cache.NewStore(env.Redis, env.Keys, 0)
+	f.boards = env.Entries(env.Clock.Now, f.rules)
+	sets := setsOf(env)
 	f.friends = friends.New(friends.NewStore(env.Gorm, nil), sets, f.users, friends.Limits{}, env.Log)
 	f.privacy = privacy.New(privacy.NewStore(env.Gorm), sets, f.friends, f.users, 0, env.Log)
 	f.groups = groups.New(groups.NewStore(env.Gorm), sets, f.privacy.Sets(), f.users, nil, env.Log)
@@ -69,12 +69,28 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 // numbered is how many users exist, whose ids are the decimal texts of their rows.
 const numbered = 6000
 
+// setsOf returns copies of sets: in Redis, or in memory.
+func setsOf(env *testenv.Env) cache.Copies {
+	if env.Redis == nil {
+		return cache.NewLocal(1<<30, time.Hour, time.Now)
+	}
+	return cache.NewStore(env.Redis, env.Keys, 0)
+}
+
+// copiesOf returns copies of users' records in Redis, or none.
+func copiesOf(env *testenv.Env) *directory.Copies {
+	if env.Redis == nil {
+		return nil
+	}
+	return directory.NewCopies(env.Redis, env.Keys, time.Now)
+}
+
 // newDirectory returns the directory of a process that has shown nobody yet.
 func newDirectory(t testing.TB, env *testenv.Env) *directory.Service {
 	t.Helper()
 	testenv.NumberUsers(t, env, numbered)
 	d := directory.New(directory.Options{
-		Store: directory.NewStore(env.Gorm), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now), Memory: 64_000_000, Log: env.Log,
+		Store: directory.NewStore(env.Gorm), Copies: copiesOf(env), Memory: 64_000_000, Log: env.Log,
 	})
 	t.Cleanup(d.Close)
 	testenv.Background(t, func(ctx context.Context) {
@@ -173,7 +189,7 @@ func (f *fixture) makeDue(b *models.Bucket) { f.env.Clock.Set(b.ColdAt.Add(time.
 
 // otherArchive returns the archive of another process, with a hot store of its
 // own.
-func (f *fixture) otherArchive(hot archive.HotStore) *archive.Service {
+func (f *fixture) otherArchive(hot board.Entries) *archive.Service {
 	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: f.env.Gorm, Pool: f.env.Pool}), hot, lease.NewLocal(), nil, f.env.Clock.Now, f.env.Log)
 	f.t.Cleanup(s.Close)
 	return s

@@ -49,7 +49,7 @@ func (c *nearCache) Fresh(time.Time) bool { return c.fresh }
 // that are cold never ask the near cache.
 func TestRankingsFromTheNearCache(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	f := newFixture(t, env, 1)
 	f.befriend(1, 2)
 	f.raise(today, 1, 300, testenv.Noon)

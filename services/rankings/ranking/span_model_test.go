@@ -136,7 +136,7 @@ func (m *spanModel) live() {
 }
 
 // report gives somebody a score, one of few, on a day that is not archived.
-func (m *spanModel) report(boards *board.Store, date models.Date, user models.RowID) {
+func (m *spanModel) report(boards board.Entries, date models.Date, user models.RowID) {
 	m.t.Helper()
 	bucket := testenv.Must(m.catalog.Buckets.ForImport(m.t.Context(), m.steps, date, m.env.Clock.Now()))
 	d := m.days[date]
@@ -205,7 +205,7 @@ func (m *spanModel) correct(date models.Date) {
 		d.corrected[user] = testenv.Must(score.Of(d.bucket).Encode(*made.Score, models.TimestampOf(*made.ReachedAt)))
 	}
 	// A process that does not know the correction yet raises the board.
-	m.report(board.NewStore(m.env.Redis, m.env.Keys, m.env.Clock.Now, nil), date, user)
+	m.report(m.env.Entries(m.env.Clock.Now, nil), date, user)
 }
 
 // shown reports whether a viewer is shown somebody.

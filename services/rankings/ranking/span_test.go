@@ -77,7 +77,7 @@ func TestRefusedAndEmptySpans(t *testing.T) {
 // A span reads at most 40,000 scores from Redis, and 100,000 in all.
 func TestTooLargeSpans(t *testing.T) {
 	t.Parallel()
-	env := testenv.Embedded(t)
+	env := testenv.Local(t)
 	env.Config.Boards[0].OpenDays = 20
 	f := newFixture(t, env, 1)
 	edges := make([]models.Edge, 3999)

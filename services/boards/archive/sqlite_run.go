@@ -1,0 +1,430 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"stepboard/internal/failpoint"
+	"stepboard/internal/lists"
+	"stepboard/internal/pause"
+	"stepboard/models"
+	"stepboard/services/boards/score"
+)
+
+// A run writes all rows of the bucket anew, as a version that nobody sees:
+//
+//  1. It goes through the bucket in the order of users, and joins what is known of each: the row of
+//     the current version, what came later, and what corrections have kept. Of users with a
+//     correction the result goes to reported_scores, and the corrected entry to the version.
+//  2. It ranks the rows, as many at a time as fit into its memory, and compares them with what it
+//     has written before.
+//  3. It reads them once more, and compares them with what it has ranked.
+//  4. One transaction makes the version the current one.
+//
+// Entries of hot_scores stay there until then. What tidy deletes afterwards is not more than the
+// version has of the user; what came meanwhile is more, stays, and makes the next run. So a run may
+// be cut off anywhere: another one begins anew, and tidy deletes what it has left.
+
+// maxBuilds is how often a run goes through the bucket at most, if corrections change meanwhile.
+const maxBuilds = 3
+
+// unranked takes the place of a rank while there is none. It is stored in as many bytes as the
+// ranks of a large bucket, so that pages do not overflow when their rows are ranked.
+const unranked = 1<<23 - 1
+
+var (
+	// errCorrected reports that corrections of the bucket have changed during a run.
+	errCorrected = errors.New("corrections of the bucket keep changing")
+	// errDropped reports that another run of the bucket has dropped the version.
+	errDropped = errors.New("another run of the bucket has begun")
+)
+
+// archiveVersion is a row of archive_versions.
+type archiveVersion struct {
+	Version int64 `gorm:"primaryKey"`
+	Board   string
+	Bucket  string
+	State   string
+}
+
+// build writes the rows of a version.
+type build struct {
+	*sqlite
+	*move
+	ctx     context.Context //nolint:containedctx // of the run
+	codec   score.Codec
+	version int64
+	// former returns rows of the current version, and news what the run moves: up to a chunk of
+	// entries behind a user, in the order of users.
+	former, news func(after models.RowID) ([]models.Entry, error)
+	// kept is what corrections and earlier runs have kept apart.
+	kept map[models.RowID]models.Composite
+	held held
+	// moved is the number of entries of news that were written.
+	moved int64
+	// written describes the rows, without ranks.
+	written totals
+}
+
+// store implements storage.
+func (s *sqlite) store(ctx context.Context, m *move, complete completion) (moved int64, stored totals, err error) {
+	defer func() {
+		if err != nil { // if this fails as well, tidy drops them
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failTimeout)
+			defer cancel()
+			_ = s.abandon(ctx, m.bucket)
+		}
+	}()
+	staged := int64(0)
+	if m.rows != nil {
+		if staged, err = s.stage(ctx, m); err != nil {
+			return m.rows.totals.rows, stored, err
+		}
+	}
+	for range maxBuilds {
+		b := &build{sqlite: s, move: m, ctx: ctx, codec: score.Of(m.bucket)}
+		stored, err = b.run(staged, complete)
+		moved = b.moved
+		if !errors.Is(err, errCorrected) {
+			break
+		}
+	}
+	if m.rows != nil {
+		moved = m.rows.totals.rows
+	}
+	return moved, stored, err
+}
+
+// begin begins a version of the bucket.
+func (s *sqlite) begin(ctx context.Context, bucket *models.Bucket) (int64, error) {
+	v := archiveVersion{Board: bucket.Board, Bucket: bucket.Name, State: "building"}
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return tx.Create(&v).Error })
+	if err != nil {
+		return 0, fmt.Errorf("begin a version: %w", err)
+	}
+	failpoint.Hit("archive_version.begun")
+	return v.Version, nil
+}
+
+// write calls fn in a transaction that changes a version which is building, and then rests.
+func (s *sqlite) write(ctx context.Context, version int64, fn func(tx *gorm.DB) error) error {
+	began := time.Now()
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		if err := building(tx, version); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+	if err != nil {
+		return err
+	}
+	return pause.Rest(ctx, began, 1)
+}
+
+// building returns an error unless a version is building. The transaction writes before it reads,
+// so that nothing changes until it ends.
+func building(tx *gorm.DB, version int64) error {
+	found := tx.Exec(`UPDATE archive_versions SET state = 'building' WHERE version = ? AND state = 'building'`, version)
+	if found.Error == nil && found.RowsAffected == 0 {
+		return errDropped
+	}
+	return found.Error
+}
+
+// stage copies the rows into a version of their own, which is never shown, and compares both.
+func (s *sqlite) stage(ctx context.Context, m *move) (version int64, err error) {
+	if version, err = s.begin(ctx, m.bucket); err != nil {
+		return 0, err
+	}
+	var has totals
+	codec := score.Of(m.bucket)
+	for more := true; more; {
+		var chunk []row
+		for len(chunk) < s.sizes.chunk && more {
+			var r row
+			if r, more, err = m.rows.next(); err != nil {
+				return 0, err
+			}
+			if more {
+				chunk = append(chunk, r)
+			}
+		}
+		if err := s.write(ctx, version, func(tx *gorm.DB) error { return stageChunk(tx, version, codec, chunk, &has) }); err != nil {
+			return 0, fmt.Errorf("copy into staging: %w", err)
+		}
+	}
+	if read := m.rows.totals; has != read {
+		return 0, fmt.Errorf("%w: read %v; the archive would hold %v", ErrVerification, read, has)
+	}
+	return version, nil
+}
+
+// stageChunk writes rows of which some may have a larger composite already, and adds to has those
+// that are there.
+func stageChunk(tx *gorm.DB, version int64, codec score.Codec, chunk []row, has *totals) error {
+	pairs, byUser := make([][2]int64, len(chunk)), make(map[models.RowID][]row, len(chunk))
+	for i, r := range chunk {
+		c, err := codec.Encode(r.score, r.reachedAt)
+		if err != nil {
+			return err
+		}
+		pairs[i] = [2]int64{int64(r.user), int64(c)}
+		byUser[r.user] = append(byUser[r.user], r)
+	}
+	err := tx.Exec(`
+		INSERT INTO archived_scores (version, user_id, composite, rank) SELECT ?, a, b, ? FROM ? WHERE true
+		ON CONFLICT DO UPDATE SET composite = excluded.composite WHERE excluded.composite > archived_scores.composite`,
+		version, unranked, lists.Pairs(tx, pairs)).Error
+	if err != nil {
+		return err
+	}
+	stored, err := entries(tx, `SELECT s.user_id, s.composite FROM archived_scores s WHERE s.version = ? AND s.user_id ?`,
+		version, lists.Is(tx, usersOf(byUser)))
+	for _, e := range stored {
+		for _, r := range byUser[e.User] {
+			if c, _ := codec.Encode(r.score, r.reachedAt); c <= e.Composite {
+				has.add(r)
+			}
+		}
+	}
+	return err
+}
+
+// run makes the version and shows it.
+func (b *build) run(staged int64, complete completion) (stored totals, err error) {
+	if b.version, err = b.begin(b.ctx, b.bucket); err != nil {
+		return stored, err
+	}
+	if err := b.prepare(staged); err != nil {
+		return stored, err
+	}
+	if err := b.join(); err != nil {
+		return stored, fmt.Errorf("write rows: %w", err)
+	}
+	ranked, err := b.rank()
+	if err != nil {
+		return stored, fmt.Errorf("rank rows: %w", err)
+	}
+	if stored, err = b.verify(ranked); err != nil {
+		return stored, err
+	}
+	failpoint.Hit("archive_version.verified")
+	return stored, b.show(staged, stored, complete)
+}
+
+// prepare reads what does not grow with the bucket.
+func (b *build) prepare(staged int64) (err error) {
+	db := b.db.WithContext(b.ctx)
+	var current int64
+	err = db.Raw(`SELECT v.version FROM archive_versions v WHERE `+currentVersion, namesOf(b.bucket)).Scan(&current).Error
+	if err != nil {
+		return fmt.Errorf("find the current version: %w", err)
+	}
+	b.former = func(after models.RowID) ([]models.Entry, error) { return b.rowsOf(current, after, "true") }
+	switch {
+	case b.rows != nil:
+		b.news = func(after models.RowID) ([]models.Entry, error) { return b.rowsOf(staged, after, notErased) }
+	case b.bucket.FromLedger && b.move.run > 1:
+		b.news = func(models.RowID) ([]models.Entry, error) { return nil, nil }
+	case b.bucket.FromLedger:
+		b.news = b.totalsBehind
+	default:
+		b.news = b.hotBehind
+	}
+	if b.held, err = heldIn(db, b.bucket); err != nil {
+		return err
+	}
+	if b.kept, err = reportedIn(db, b.bucket); err != nil {
+		return fmt.Errorf("read reported scores: %w", err)
+	}
+	err = addScores(b.kept, b.bucket, db.Raw(`
+		SELECT s.user_id, s.before_score AS score, s.before_at AS reached_at FROM corrections s
+		WHERE `+concerning+` AND day = @day AND before_score IS NOT NULL AND `+notErased, namesOf(b.bucket)))
+	if err != nil {
+		return fmt.Errorf("read scores from before corrections: %w", err)
+	}
+	return nil
+}
+
+// notErased is the condition of rows s of users who were not erased.
+const notErased = `s.user_id NOT IN (SELECT row_id FROM erasures)`
+
+// rowsOf returns rows of a version.
+func (b *build) rowsOf(version int64, after models.RowID, condition string) ([]models.Entry, error) {
+	return entries(b.db.WithContext(b.ctx), `SELECT s.user_id, s.composite FROM archived_scores s
+		WHERE s.version = ? AND s.user_id > ? AND `+condition+` ORDER BY s.user_id LIMIT ?`, version, after, b.sizes.chunk)
+}
+
+// hotBehind returns what hot_scores has.
+func (b *build) hotBehind(after models.RowID) ([]models.Entry, error) {
+	return entries(b.db.WithContext(b.ctx), `SELECT s.user_id, s.composite FROM hot_scores s
+		WHERE s.board = ? AND s.bucket = ? AND s.user_id > ? AND `+notErased+` ORDER BY s.user_id LIMIT ?`,
+		b.bucket.Board, b.bucket.Name, after, b.sizes.chunk)
+}
+
+// totalsBehind returns running totals.
+func (b *build) totalsBehind(after models.RowID) ([]models.Entry, error) {
+	return scores(b.bucket, b.db.WithContext(b.ctx).Raw(`SELECT s.user_id, s.score, s.reached_at FROM score_totals s
+		WHERE s.board = ? AND s.total = ? AND s.score > 0 AND s.user_id > ? AND `+notErased+` ORDER BY s.user_id LIMIT ?`,
+		b.bucket.Board, b.bucket.Name, after, b.sizes.chunk))
+}
+
+// join writes the rows in the order of users.
+func (b *build) join() error {
+	for after, reports := models.RowID(0), b.progressEvery; ; {
+		best, last, err := b.next(after)
+		if err != nil || len(best) == 0 {
+			return err
+		}
+		rows, reported := b.corrected(best)
+		err = b.write(b.ctx, b.version, func(tx *gorm.DB) error {
+			if err := keepReported(tx, b.bucket, b.codec, reported); err != nil {
+				return err
+			}
+			return tx.Exec(`INSERT INTO archived_scores (version, user_id, composite, rank) SELECT ?, a, b, ? FROM ?`,
+				b.version, unranked, lists.Pairs(tx, rows)).Error
+		})
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			b.written.add(rowOf(b.codec, models.Entry{User: models.RowID(r[0]), Composite: models.Composite(r[1])}, 0))
+		}
+		failpoint.Hit("archive_version.chunk_written")
+		if after = last; b.moved >= reports {
+			b.progress(b.moved)
+			reports = b.moved + b.progressEvery
+		}
+	}
+}
+
+// next returns the best entries of the first users behind one, up to a chunk, and the last of these
+// users. Each source has the entries of these users among the first that it returns.
+func (b *build) next(after models.RowID) (best map[models.RowID]models.Composite, last models.RowID, err error) {
+	former, err := b.former(after)
+	if err != nil {
+		return nil, 0, err
+	}
+	news, err := b.news(after)
+	if err != nil {
+		return nil, 0, err
+	}
+	best = make(map[models.RowID]models.Composite)
+	for _, e := range slices.Concat(former, news) {
+		best[e.User] = max(best[e.User], e.Composite)
+	}
+	for user, c := range b.kept {
+		if user > after {
+			best[user] = max(best[user], c)
+		}
+	}
+	users := usersOf(best)
+	if len(users) > b.sizes.chunk {
+		users = users[:b.sizes.chunk]
+	}
+	if len(users) == 0 {
+		return nil, 0, nil
+	}
+	last = users[len(users)-1]
+	maps.DeleteFunc(best, func(user models.RowID, _ models.Composite) bool { return user > last })
+	for _, e := range news {
+		if e.User <= last {
+			b.moved++
+		}
+	}
+	return best, last, nil
+}
+
+// corrected returns the rows of users whose best entries are given, in the order of users, and what
+// those of them who have a correction have reported.
+func (b *build) corrected(best map[models.RowID]models.Composite) (rows [][2]int64, reported []models.Entry) {
+	for _, user := range usersOf(best) {
+		c := best[user]
+		if set, corrected := b.held[user]; corrected {
+			reported = append(reported, models.Entry{User: user, Composite: c})
+			c = set
+		}
+		if c > 0 {
+			rows = append(rows, [2]int64{int64(user), int64(c)})
+		}
+	}
+	return rows, reported
+}
+
+// reportedScore is a row of reported_scores.
+type reportedScore struct {
+	Board     string
+	Bucket    string
+	UserID    models.RowID
+	Score     int64
+	ReachedAt time.Time
+}
+
+// keepReported stores what users with a correction have reported. It is all that is known of them.
+func keepReported(tx *gorm.DB, bucket *models.Bucket, codec score.Codec, reported []models.Entry) error {
+	rows := make([]reportedScore, len(reported))
+	for i, e := range reported {
+		points, reachedAt := codec.Decode(e.Composite)
+		rows[i] = reportedScore{Board: bucket.Board, Bucket: bucket.Name, UserID: e.User, Score: points, ReachedAt: reachedAt.Time()}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return tx.Clauses(clause.OnConflict{
+		Columns:   []clause.Column{{Name: "board"}, {Name: "bucket"}, {Name: "user_id"}},
+		DoUpdates: clause.AssignmentColumns([]string{"score", "reached_at"}),
+	}).Create(&rows).Error
+}
+
+// show makes the version the current one, unless corrections have changed since it was begun.
+func (b *build) show(staged int64, stored totals, complete completion) error {
+	err := b.db.WithContext(b.ctx).Transaction(func(tx *gorm.DB) error {
+		if err := building(tx, b.version); err != nil {
+			return err
+		}
+		now, err := heldIn(tx, b.bucket)
+		if err != nil {
+			return err
+		}
+		if !maps.Equal(now, b.held) {
+			// The staged rows serve the next build.
+			err := tx.Exec(`UPDATE archive_versions SET state = 'dropped' WHERE version = ?`, b.version).Error
+			return errors.Join(err, errCorrected)
+		}
+		for _, step := range []struct {
+			query string
+			args  []any
+		}{
+			{`UPDATE archive_versions SET state = 'dropped' WHERE board = ? AND bucket = ? AND state = 'current'`, []any{b.bucket.Board, b.bucket.Name}},
+			{`UPDATE archive_versions SET state = 'dropped' WHERE version = ?`, []any{staged}},
+			{`UPDATE archive_versions SET state = 'current' WHERE version = ?`, []any{b.version}},
+		} {
+			if err := tx.Exec(step.query, step.args...).Error; err != nil {
+				return fmt.Errorf("show the version: %w", err)
+			}
+		}
+		if err := complete(tx, b.moved, stored); err != nil {
+			return err
+		}
+		failpoint.Hit("archive_version.shown")
+		return nil
+	})
+	return err
+}
+
+// abandon drops the versions of a bucket that are building.
+func (s *sqlite) abandon(ctx context.Context, bucket *models.Bucket) error {
+	err := s.db.WithContext(ctx).Exec(`UPDATE archive_versions SET state = 'dropped' WHERE board = ? AND bucket = ? AND state = 'building'`,
+		bucket.Board, bucket.Name).Error
+	if err != nil {
+		return fmt.Errorf("drop what was begun: %w", err)
+	}
+	return nil
+}
