@@ -421,7 +421,7 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	a.Ingest = ingest.New(a.Catalog, a.Directory, a.uploads, a.batches, a.queue != nil, o.Clock)
 	a.Importer = &importer.Service{
 		Friends: a.Friends, Directory: a.Directory, Buckets: a.Catalog.Buckets, Entries: a.Entries, Archive: a.Archive,
-		RaiseHot: a.persist, RaiseCold: a.Entries.Raise, Analyze: o.Stores.Analyze, Clock: o.Clock, Log: o.Log,
+		RaiseHot: a.persist, RaiseCold: a.Entries.Raise, Analyze: o.Stores.Analyze, OneWriter: o.Stores.Pool == nil, Clock: o.Clock, Log: o.Log,
 	}
 	return nil
 }

@@ -43,3 +43,23 @@ const restMost = time.Second
 func Rest(ctx context.Context, began time.Time, times int) error {
 	return For(ctx, min(time.Duration(times)*time.Since(began), restMost))
 }
+
+// ChunkRows is how many rows a step of Chunks may change: a hundredth of a second. On SQLite
+// nobody else writes meanwhile.
+const ChunkRows = 500
+
+// Chunks calls do, which changes up to limit rows and returns their number, until it changes fewer.
+// After each step it rests for as long as that took. It returns the number of rows together.
+func Chunks(ctx context.Context, do func(limit int) (int64, error)) (rows int64, err error) {
+	for {
+		began := time.Now()
+		n, err := do(ChunkRows)
+		rows += n
+		if err != nil || n < ChunkRows {
+			return rows, err
+		}
+		if err := Rest(ctx, began, 1); err != nil {
+			return rows, err
+		}
+	}
+}

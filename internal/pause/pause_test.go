@@ -2,6 +2,7 @@ package pause_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,6 +37,31 @@ func TestRest(t *testing.T) {
 		cancel()
 		if err := pause.Rest(ctx, time.Now().Add(-time.Hour), 1); err == nil {
 			t.Error("a rest goes on after its context")
+		}
+	})
+}
+
+// Long work is done in steps, and rests after each as long as it took. It ends with a step that is
+// not full, or with its caller.
+func TestChunks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		left := int64(2*pause.ChunkRows + 100)
+		step := func(limit int) (int64, error) {
+			time.Sleep(10 * time.Millisecond) //nolint:forbidigo // of the bubble
+			n := min(left, int64(limit))
+			left -= n
+			return n, nil
+		}
+		began := time.Now()
+		if rows, err := pause.Chunks(ctx, step); rows != 2*pause.ChunkRows+100 || err != nil || time.Since(began) != 50*time.Millisecond {
+			t.Errorf("%d rows after %v: %v", rows, time.Since(began), err)
+		}
+		left = 10 * pause.ChunkRows
+		cancel()
+		if rows, err := pause.Chunks(ctx, step); rows != pause.ChunkRows || !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled after %d rows: %v", rows, err)
 		}
 	})
 }

@@ -8,13 +8,6 @@ import (
 	"stepboard/models"
 )
 
-// How many rows one statement deletes: a tenth of a second, or a hundredth on SQLite, where
-// uploads wait meanwhile.
-const (
-	postgresPurgeRows = 5000
-	sqlitePurgeRows   = 500
-)
-
 // Purge deletes increments that were accepted more than retain ago, and totals
 // that have expired, those of an event only once it is archived: until then they
 // are its only complete copy. It returns how many rows these were. A deleted increment
@@ -24,15 +17,11 @@ const (
 func (r *Reconciler) Purge(ctx context.Context, retain time.Duration) (rows int64, err error) {
 	now := r.Clock()
 	if retain > 0 {
-		for n := r.Store.purgeRows; n == r.Store.purgeRows; {
-			began := time.Now()
-			if n, err = r.Store.deleteIncrements(ctx, now.Add(-retain)); err != nil {
-				return rows, err
-			}
-			rows += int64(n)
-			if err := pause.Rest(ctx, began, 1); err != nil {
-				return rows, err
-			}
+		rows, err = pause.Chunks(ctx, func(limit int) (int64, error) {
+			return r.Store.deleteIncrements(ctx, now.Add(-retain), limit)
+		})
+		if err != nil {
+			return rows, err
 		}
 	}
 	ranges, err := r.Totals.ExpiredTotals(ctx, now, retain)
@@ -62,21 +51,13 @@ func (r *Reconciler) Purge(ctx context.Context, retain time.Duration) (rows int6
 // page reads rows again that are deleted already.
 func (r *Reconciler) drop(ctx context.Context, expired models.TotalRange) (rows int64, err error) {
 	var after totalKey
-	for {
-		began := time.Now()
-		page, err := r.Store.page(ctx, expired, after, r.Store.purgeRows)
+	return pause.Chunks(ctx, func(limit int) (int64, error) {
+		page, err := r.Store.page(ctx, expired, after, limit)
 		if err != nil || len(page) == 0 {
-			return rows, err
+			return 0, err
 		}
-		upto := keyOf(page[len(page)-1])
-		n, err := r.Store.deleteTotals(ctx, expired, after, upto)
-		rows += n
-		if err != nil || len(page) < r.Store.purgeRows {
-			return rows, err
-		}
-		after = upto
-		if err := pause.Rest(ctx, began, 1); err != nil {
-			return rows, err
-		}
-	}
+		before := after
+		after = keyOf(page[len(page)-1])
+		return r.Store.deleteTotals(ctx, expired, before, after)
+	})
 }

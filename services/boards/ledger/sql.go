@@ -17,17 +17,15 @@ import (
 type Store struct {
 	db         *gorm.DB
 	transactor transactor
-	// purgeRows is how many rows one statement of Purge deletes.
-	purgeRows int
 }
 
 // NewStore returns a store on the database. Jobs use db. Increments use pool, or increments
 // if pool is nil because the database is SQLite.
 func NewStore(db, increments *gorm.DB, pool *pgxpool.Pool) *Store {
 	if pool == nil {
-		return &Store{db: db, transactor: &sqlite{db: increments}, purgeRows: sqlitePurgeRows}
+		return &Store{db: db, transactor: &sqlite{db: increments}}
 	}
-	return &Store{db: db, transactor: &postgres{pool: pool, lockWait: lockWait}, purgeRows: postgresPurgeRows}
+	return &Store{db: db, transactor: &postgres{pool: pool, lockWait: lockWait}}
 }
 
 // transactor runs transactions. There is one for each kind of database.
@@ -113,16 +111,16 @@ func (s *Store) recent(ctx context.Context, since time.Time, after totalKey, lim
 	return totals, nil
 }
 
-// deleteIncrements deletes up to purgeRows of the increments that were accepted
+// deleteIncrements deletes up to limit of the increments that were accepted
 // before a moment, and returns how many.
-func (s *Store) deleteIncrements(ctx context.Context, before time.Time) (int, error) {
+func (s *Store) deleteIncrements(ctx context.Context, before time.Time, limit int) (int64, error) {
 	deleted := s.db.WithContext(ctx).Exec(`
 		DELETE FROM score_events WHERE (board, event_id) IN (
-			SELECT board, event_id FROM score_events WHERE accepted_at < ? LIMIT ?)`, before.UTC(), s.purgeRows)
+			SELECT board, event_id FROM score_events WHERE accepted_at < ? LIMIT ?)`, before.UTC(), limit)
 	if deleted.Error != nil {
 		return 0, fmt.Errorf("delete increments: %w", deleted.Error)
 	}
-	return int(deleted.RowsAffected), nil
+	return deleted.RowsAffected, nil
 }
 
 // deleteTotals deletes the totals of a range that follow one key, up to another.

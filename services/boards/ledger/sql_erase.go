@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -15,29 +14,21 @@ import (
 	"stepboard/services/platform/outcomes"
 )
 
-// eraseRows is how many increments one statement empties: a few hundredths of a second.
-const eraseRows = 1000
-
 // Erase empties the increments of a user who was erased, and removes the running totals.
 // An increment keeps its id, but has no user, so that it can't be counted again: it is a
 // conflict with whatever is sent under the id. It returns how many rows these were. It
-// may be repeated. A transaction for the totals, and a statement for each 1,000 increments;
+// may be repeated. A transaction for the totals, and a statement for each 500 increments;
 // after each it rests for as long as that took.
 func (s *Store) Erase(ctx context.Context, user models.RowID) (rows int64, err error) {
-	for n := int64(eraseRows); n == eraseRows; {
-		began := time.Now()
+	rows, err = pause.Chunks(ctx, func(limit int) (int64, error) {
 		emptied := s.db.WithContext(ctx).Exec(`
 			UPDATE score_events SET user_id = 0, delta = 1, score = 0 WHERE (board, event_id) IN (
-				SELECT board, event_id FROM score_events WHERE user_id = ? LIMIT ?)`, user, eraseRows)
-		if emptied.Error != nil {
-			return rows, fmt.Errorf("empty increments: %w", emptied.Error)
-		}
-		n = emptied.RowsAffected
-		rows += n
+				SELECT board, event_id FROM score_events WHERE user_id = ? LIMIT ?)`, user, limit)
 		failpoint.Hit("erasure.increments")
-		if err := pause.Rest(ctx, began, 1); err != nil {
-			return rows, err
-		}
+		return emptied.RowsAffected, emptied.Error
+	})
+	if err != nil {
+		return rows, fmt.Errorf("empty increments: %w", err)
 	}
 	removed, err := s.eraseTotals(ctx, user)
 	return rows + removed, err

@@ -62,7 +62,7 @@ func (s *Service) newParts() []part {
 			name: "groups", tables: []string{"groups", "group_members"}, keys: []string{"groups"},
 			erase: by(s.o.Groups), export: s.export(groups.ExportSections()),
 		},
-		{name: "likes", tables: []string{"likes"}, erase: s.o.Store.erase(likes.EraseQuery), export: s.export(likes.ExportSections())},
+		{name: "likes", tables: []string{"likes"}, erase: s.eraseLikes, export: s.export(likes.ExportSections())},
 		{name: "archive", tables: []string{"archived_scores", "archived_ranks"}, erase: s.unlessPending(s.o.Archive), export: s.exportArchive},
 		{
 			name: "increments", tables: []string{"score_events", "score_totals"},
@@ -99,6 +99,10 @@ func (s *Service) eraseScores(ctx context.Context, e *models.Erasure) (int64, er
 		return 0, err
 	}
 	return s.o.Entries.Remove(ctx, buckets, []models.RowID{e.Row})
+}
+
+func (s *Service) eraseLikes(ctx context.Context, e *models.Erasure) (int64, error) {
+	return likes.NewStore(s.o.Store.db, nil).Erase(ctx, e.Row)
 }
 
 // unlessPending returns the erase of a part that must wait until the archive has applied

@@ -40,7 +40,7 @@ type friendsChunk struct {
 // stored when ctx ends is completed.
 func (s *Service) ImportFriends(ctx context.Context, in io.Reader, o FriendsOptions, report Report) (added int, err error) {
 	f := &friendsImport{
-		service: s, report: report, check: newLineCheck(report, edgesExpected), pace: newPace(o.Gently, gentleFriends), growth: s.growthOf("users", "friendships"),
+		service: s, report: report, check: newLineCheck(report, edgesExpected), pace: s.newPace(o.Gently, gentleFriends), growth: s.growthOf("users", "friendships"),
 	}
 	err = inChunks(ctx, in, o.Gently, func(ctx context.Context, pass func(friendsChunk) error) error {
 		return f.read(ctx, in, o.Offset, pass)

@@ -74,8 +74,10 @@ type Service struct {
 	RaiseHot, RaiseCold func(ctx context.Context, raises []models.Raise) []error
 	// Analyze gathers statistics about tables. An import does without them if that fails.
 	Analyze func(ctx context.Context, tables ...string) error
-	Clock   models.Clock
-	Log     *slog.Logger
+	// OneWriter says that nobody else can write while a chunk is stored, as in SQLite.
+	OneWriter bool
+	Clock     models.Clock
+	Log       *slog.Logger
 }
 
 // growth has the statistics of tables gathered while an import fills them: at each tenfold

@@ -21,6 +21,9 @@ const (
 	// A chunk of friendships has higher fixed costs.
 	gentleFriends = 50 * time.Millisecond
 	gentleSteps   = 10 * time.Millisecond
+	// sqliteChunk is how long it should take to store a chunk in SQLite, where uploads wait
+	// meanwhile.
+	sqliteChunk = 20 * time.Millisecond
 	// firstChunk is the number of lines of the first chunk, and minChunk and maxChunk
 	// bound that of the others.
 	firstChunk = 2_000
@@ -37,12 +40,16 @@ type pace struct {
 }
 
 // newPace returns the pace of an import, whose chunks take gentleTime if it is gentle.
-func newPace(gently bool, gentleTime time.Duration) *pace {
+func (s *Service) newPace(gently bool, gentleTime time.Duration) *pace {
 	p := &pace{gently: gently, chunkTime: chunkTime}
+	p.lines.Store(firstChunk)
 	if gently {
 		p.chunkTime = gentleTime
 	}
-	p.lines.Store(firstChunk)
+	if s.OneWriter {
+		p.chunkTime = min(p.chunkTime, sqliteChunk)
+		p.lines.Store(minChunk)
+	}
 	return p
 }
 

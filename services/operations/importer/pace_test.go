@@ -37,7 +37,7 @@ func TestAGentleImportRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, gently := range []bool{false, true} {
 			start := time.Now()
-			newPace(gently, gentleSteps).stored(t.Context(), 1000, time.Second, time.Minute-time.Second)
+			new(Service).newPace(gently, gentleSteps).stored(t.Context(), 1000, time.Second, time.Minute-time.Second)
 			if rested := time.Since(start); (rested == time.Minute) != gently || (rested == 0) == gently {
 				t.Errorf("gently %v: it rests for %v", gently, rested)
 			}
@@ -45,11 +45,23 @@ func TestAGentleImportRests(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
 		start := time.Now()
-		newPace(true, gentleSteps).stored(ctx, 1000, 0, time.Minute)
+		new(Service).newPace(true, gentleSteps).stored(ctx, 1000, 0, time.Minute)
 		if rested := time.Since(start); rested != time.Second {
 			t.Errorf("stopped after a second it rests for %v", rested)
 		}
 	})
+}
+
+// Where uploads wait while a chunk is stored, chunks are small from the first one on.
+func TestChunksOfOneWriter(t *testing.T) {
+	t.Parallel()
+	s := Service{OneWriter: true}
+	for _, gently := range []bool{false, true} {
+		p := s.newPace(gently, gentleFriends)
+		if p.size() != minChunk || p.chunkTime > sqliteChunk {
+			t.Errorf("gently %v: %d lines in %v", gently, p.size(), p.chunkTime)
+		}
+	}
 }
 
 // While a chunk is stored the next one is read; a gentle import reads none meanwhile.

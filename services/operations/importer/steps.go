@@ -88,7 +88,7 @@ type stepsChunk struct {
 // ctx ends is completed.
 func (s *Service) ImportSteps(ctx context.Context, in io.Reader, board *catalog.Board, gently bool, report Report) (StepsResult, error) {
 	i := &stepsImport{
-		service: s, board: board, report: report, check: newLineCheck(report, stepsExpected), now: s.Clock(), pace: newPace(gently, gentleSteps),
+		service: s, board: board, report: report, check: newLineCheck(report, stepsExpected), now: s.Clock(), pace: s.newPace(gently, gentleSteps),
 		next: &stepsChunk{}, buckets: make(map[models.Date]*models.Bucket), growth: s.growthOf("users"), cold: make(map[*models.Bucket]bool),
 	}
 	err := inChunks(ctx, in, gently, func(ctx context.Context, pass func(*stepsChunk) error) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"stepboard/internal/pause"
 	"stepboard/models"
 )
 
@@ -18,8 +19,6 @@ const (
 	// pendingRetry is how long a client waits that has too many pending requests.
 	// Nobody knows when they will be answered.
 	pendingRetry = time.Hour
-	// forgetRows is how many declined requests one statement deletes.
-	forgetRows = 1000
 )
 
 // declinedBefore returns the time of the latest decline that has expired.
@@ -244,13 +243,7 @@ func (s *Service) Remove(ctx context.Context, user, other models.UserID) error {
 }
 
 // ForgetDeclined deletes the declines that have expired, and returns their number. One
-// statement for each thousand.
+// statement for each 500.
 func (s *Service) ForgetDeclined(ctx context.Context) (deleted int64, err error) {
-	for {
-		n, err := s.store.forgetDeclined(ctx, forgetRows)
-		deleted += n
-		if err != nil || n < forgetRows {
-			return deleted, err
-		}
-	}
+	return pause.Chunks(ctx, func(limit int) (int64, error) { return s.store.forgetDeclined(ctx, limit) })
 }

@@ -3,12 +3,14 @@ package likes
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
 	"stepboard/internal/failpoint"
+	"stepboard/internal/pause"
 	"stepboard/internal/visible"
 	"stepboard/models"
 	"stepboard/services/platform/outcomes"
@@ -147,20 +149,26 @@ func (s *Store) list(
 	return page, err
 }
 
-// purgeRows is how many rows a statement of Purge deletes.
-const purgeRows = 5000
-
 // Purge deletes the likes of the days before the given one, and returns their number.
 func (s *Store) Purge(ctx context.Context, before models.Date) (deleted int64, err error) {
-	for {
+	return s.delete(ctx, "day < ?", before)
+}
+
+// Erase removes the likes that a user who was erased has given and received, and returns their
+// number. It may be repeated.
+func (s *Store) Erase(ctx context.Context, user models.RowID) (removed int64, err error) {
+	return s.delete(ctx, "user_id = ? OR liked_by = ?", user, user)
+}
+
+// delete deletes the likes for which a condition holds. One statement for each 500.
+func (s *Store) delete(ctx context.Context, condition string, args ...any) (deleted int64, err error) {
+	deleted, err = pause.Chunks(ctx, func(limit int) (int64, error) {
 		result := s.db.WithContext(ctx).Exec(`DELETE FROM likes WHERE (user_id, day, board, liked_by) IN
-			(SELECT user_id, day, board, liked_by FROM likes WHERE day < ? LIMIT ?)`, before, purgeRows)
-		deleted += result.RowsAffected
-		if result.Error != nil {
-			return deleted, fmt.Errorf("delete old likes: %w", result.Error)
-		}
-		if result.RowsAffected < purgeRows {
-			return deleted, nil
-		}
+			(SELECT user_id, day, board, liked_by FROM likes WHERE `+condition+` LIMIT ?)`, append(slices.Clone(args), limit)...)
+		return result.RowsAffected, result.Error
+	})
+	if err != nil {
+		err = fmt.Errorf("delete likes: %w", err)
 	}
+	return deleted, err
 }

@@ -5,9 +5,6 @@ import (
 	"stepboard/models"
 )
 
-// EraseQuery removes the likes that a user who was erased has given and received.
-const EraseQuery = `DELETE FROM likes WHERE user_id = ? OR liked_by = ?`
-
 // ExportSections returns what an export has of a user's likes. Of those received it has the
 // likes of people whom the user is shown.
 func ExportSections() []models.ExportSection {
