@@ -586,5 +586,8 @@ func newRegistry(st *stores.Stores) *prometheus.Registry {
 	} else {
 		registry.MustRegister(collectors.NewDBStatsCollector(st.SQL, "stepboard"))
 	}
+	if st.Folder != nil {
+		registry.MustRegister(newFileCollector(st))
+	}
 	return registry
 }

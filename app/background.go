@@ -37,6 +37,9 @@ func (a *App) background() []task {
 	if a.stores.Redis != nil {
 		tasks = append(tasks, task{name: "clock", built: true, round: a.clock.Compare, every: clock.CompareEvery})
 	}
+	if a.stores.Folder != nil {
+		tasks = append(tasks, task{name: "write-ahead log", round: a.stores.Checkpoint, every: time.Minute, failed: "the write-ahead log could not be emptied"})
+	}
 	if a.refresh {
 		tasks = append(tasks,
 			task{name: "boards", built: true, round: a.Catalog.Definitions.Refresh, every: catalog.RefreshEvery, failed: "the board catalog could not be refreshed"},

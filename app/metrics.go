@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/internal/stores"
 	"stepboard/models"
 	"stepboard/services/boards/archive"
 	"stepboard/services/boards/ingest"
@@ -246,6 +247,20 @@ func newPostgresCollector(pool *pgxpool.Pool) prometheus.Collector {
 		figure[stats]{"empty_acquires_total", "Acquired connections that had to be waited for.", counter, func(s stats) float64 { return float64(s.EmptyAcquireCount()) }, nil},
 		figure[stats]{"canceled_acquires_total", "Waits for a connection that were canceled.", counter, func(s stats) float64 { return float64(s.CanceledAcquireCount()) }, nil},
 		figure[stats]{"acquire_wait_seconds_total", "Time spent waiting for connections that were then acquired.", counter, func(s stats) float64 { return s.EmptyAcquireWaitTime().Seconds() }, nil},
+	)
+}
+
+// newFileCollector reports the sizes of the files of a data folder.
+func newFileCollector(st *stores.Stores) prometheus.Collector {
+	type sizes struct{ database, log int64 }
+	read := func() (s sizes) {
+		s.database, s.log = st.FileSizes()
+		return s
+	}
+	return newCollector("stepboard_sqlite_", read,
+		figure[sizes]{"database_bytes", "Size of the data folder's database.", gauge, func(s sizes) float64 { return float64(s.database) }, nil},
+		figure[sizes]{"wal_bytes", "Size of the database's write-ahead log, which grows while somebody reads for long.", gauge,
+			func(s sizes) float64 { return float64(s.log) }, nil},
 	)
 }
 

@@ -95,8 +95,8 @@ func (m *Migrator) Up(ctx context.Context) ([]Applied, error) {
 }
 
 // Status returns the version of the database and the newest version of this binary.
-// If they are equal, the database is up to date. A database that is ahead of the
-// binary can be served, because migrations only add.
+// If they are equal, the database is up to date. A Postgres that is ahead of the
+// binary can be served, because migrations only add, and processes are updated one by one.
 func (m *Migrator) Status(ctx context.Context) (current, newest int64, err error) {
 	current, newest, err = m.provider.GetVersions(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package stores opens the connections to Redis and Postgres, or embedded replacements of both,
-// for demos and tests.
+// Package stores opens the connections to Redis and Postgres, or local stores: the SQLite
+// database of a data folder, or one in memory.
 //
 // Each kind of work has a pool of its own to Postgres (Database), so that a locked table holds
 // up only the work that needs it. Calls never depend on Postgres's statistics, which an import
@@ -10,6 +10,10 @@
 // A client of a cluster learns of a new master by a redirection, which a dead master does not
 // send. So it reloads the slots as soon as a node does not answer (slots.go). While a slot
 // moves, commands that neither owner can execute yet are retried.
+//
+// A data folder has one connection that writes, for which kinds of work wait in the order of their
+// priority (conns.go), and others that read. Kinds of work have connections of their own in name
+// only: each takes one of the folder's for a statement or a transaction (file_conn.go).
 package stores
 
 import (
