@@ -403,7 +403,7 @@ func TestAFileThatIsNoDatabaseIsRefused(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "stepboard.db"), []byte(strings.Repeat("no database\n", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	contains(t, refused(t, dir), "can't be opened: ")
+	contains(t, refused(t, dir), "can't be opened: file is not a database")
 }
 
 // copied returns a folder with the database and its log as they are now.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"modernc.org/sqlite"
+
 	"stepboard/migrations"
 	"stepboard/models"
 )
@@ -36,6 +38,10 @@ func (f *Folder) Open(ctx context.Context, clock models.Clock) (*Stores, error) 
 	if err := s.prepareFile(ctx, clock); err != nil {
 		s.closeServers = func() { _ = s.file.close() } // err says more
 		_ = s.Close()
+		var refused *sqlite.Error
+		if errors.As(err, &refused) {
+			err = fmt.Errorf("can't be opened: %w", refused)
+		}
 		return nil, fmt.Errorf("data folder %s %w", f.Dir, err)
 	}
 	return s, nil
@@ -44,7 +50,7 @@ func (f *Folder) Open(ctx context.Context, clock models.Clock) (*Stores, error) 
 // prepareFile opens the connections to the file and applies the schema.
 func (s *Stores) prepareFile(ctx context.Context, clock models.Clock) error {
 	if err := s.openWorks(clock); err != nil {
-		return fmt.Errorf("can't be opened: %w", err)
+		return err
 	}
 	m, err := migrations.New(ctx, s.SQL, s.Dialect)
 	if err != nil {
@@ -52,7 +58,7 @@ func (s *Stores) prepareFile(ctx context.Context, clock models.Clock) error {
 	}
 	current, newest, err := m.Status(ctx)
 	if err != nil {
-		return fmt.Errorf("can't be opened: %w", err)
+		return err
 	}
 	if current > newest {
 		return fmt.Errorf("was written by a newer version: its schema is at version %d and this binary knows %d", current, newest)
