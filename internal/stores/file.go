@@ -31,7 +31,9 @@ const (
 const (
 	// Only a program of the operator, beside this process, makes anybody wait.
 	busyTimeout    = "PRAGMA busy_timeout(5000)"
-	commonSettings = "_error_rc=1&_inttotime=1&_texttotime=1&_time_format=sqlite&_pragma=busy_timeout(5000)"
+	// What is sorted stays in memory: nothing of the folder is written elsewhere, and /tmp may not
+	// exist.
+	commonSettings = "_error_rc=1&_inttotime=1&_texttotime=1&_time_format=sqlite&_pragma=busy_timeout(5000)&_pragma=temp_store(memory)"
 	// A commit is on the disk. The log is moved into the database after each 1,000 pages of 4 KB,
 	// and is not kept longer than 16 MB after that. ANALYZE reads a part of each index.
 	writerSettings = commonSettings + "&_pragma=journal_mode(wal)&_pragma=synchronous(full)" +
