@@ -25,7 +25,7 @@ const (
 // half of their patience goes before all others, so nobody waits in vain while the connections are
 // handed on.
 type conns struct {
-	open func() (*fileConn, error)
+	open func(context.Context) (*fileConn, error)
 
 	mu      sync.Mutex
 	free    int         // how many may be taken; 0 if somebody waits
@@ -53,7 +53,7 @@ func (c *conns) take(ctx context.Context, of priority, patience time.Duration) (
 		return conn, nil
 	}
 	c.mu.Unlock()
-	conn, err := c.open()
+	conn, err := c.open(ctx)
 	if err != nil {
 		c.put(nil)
 	}

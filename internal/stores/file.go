@@ -30,7 +30,7 @@ const (
 // github.com/libtnb/sqlite.
 const (
 	// Only a program of the operator, beside this process, makes anybody wait.
-	busyTimeout    = "PRAGMA busy_timeout(5000)"
+	busyTimeout = "PRAGMA busy_timeout(5000)"
 	// What is sorted stays in memory: nothing of the folder is written elsewhere, and /tmp may not
 	// exist.
 	commonSettings = "_error_rc=1&_inttotime=1&_texttotime=1&_time_format=sqlite&_pragma=busy_timeout(5000)&_pragma=temp_store(memory)"
@@ -54,7 +54,7 @@ type file struct {
 func openFile(path string) *file {
 	f := &file{path: path}
 	connections := func(n int, settings string) *conns {
-		return &conns{free: n, open: func() (*fileConn, error) { return connect(f.url(settings)) }}
+		return &conns{free: n, open: func(ctx context.Context) (*fileConn, error) { return connect(ctx, f.url(settings)) }}
 	}
 	f.writer = connections(1, writerSettings)
 	f.calls, f.reports = connections(callReaders, readerSettings), connections(jobReaders, readerSettings)
@@ -106,12 +106,12 @@ func (s *Stores) openWorks(clock models.Clock) error {
 }
 
 // connect opens a connection.
-func connect(name string) (*fileConn, error) {
+func connect(ctx context.Context, name string) (*fileConn, error) {
 	connector, err := sqlite.NewConnector(name)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := connector.Connect(context.Background())
+	conn, err := connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -156,11 +156,11 @@ func (s *Stores) FileSizes() (database, log int64) {
 // Checkpoint moves the log of a folder's database into the database and empties it, unless somebody
 // reads an older state of the database. Writes go on meanwhile and wait only for the last part.
 func (s *Stores) Checkpoint(ctx context.Context) error {
-	err := s.file.use(ctx, s.file.reports, func(conn *fileConn) error { return conn.run("PRAGMA wal_checkpoint(PASSIVE)") })
+	err := s.file.use(ctx, s.file.reports, func(conn *fileConn) error { return conn.run(ctx, "PRAGMA wal_checkpoint(PASSIVE)") })
 	if err == nil {
 		err = s.file.use(ctx, s.file.writer, func(conn *fileConn) error {
 			// It does not wait for readers: nobody could write.
-			return errors.Join(conn.run("PRAGMA busy_timeout(0)"), conn.run("PRAGMA wal_checkpoint(TRUNCATE)"), conn.run(busyTimeout))
+			return errors.Join(conn.run(ctx, "PRAGMA busy_timeout(0)"), conn.run(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"), conn.run(ctx, busyTimeout))
 		})
 	}
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *Stores) Checkpoint(ctx context.Context) error {
 // empty. Everything else goes on meanwhile, and the log grows until the copy is complete.
 func (s *Stores) Backup(ctx context.Context, path string) error {
 	// VACUUM INTO needs a connection that may write, although it does not change the database.
-	conn, err := connect(s.file.url(commonSettings))
+	conn, err := connect(ctx, s.file.url(commonSettings))
 	if err == nil {
 		_, err = conn.exec(ctx, "VACUUM INTO ?", []driver.NamedValue{{Ordinal: 1, Value: path}})
 		err = errors.Join(err, conn.Close())

@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -69,9 +70,9 @@ func (c *fileConn) exec(ctx context.Context, query string, args []driver.NamedVa
 	return result, c.keep(query, stmt)
 }
 
-// run runs a statement without arguments to its end, even if the caller has gone.
-func (c *fileConn) run(statement string) error {
-	_, err := c.exec(context.Background(), statement, nil)
+// run runs a statement without arguments to its end, even if ctx ends before.
+func (c *fileConn) run(ctx context.Context, statement string) error {
+	_, err := c.exec(context.WithoutCancel(ctx), statement, nil)
 	return err
 }
 
@@ -96,7 +97,7 @@ func (c *fileConn) query(ctx context.Context, query string, args []driver.NamedV
 // Close closes the connection and its statements.
 func (c *fileConn) Close() error {
 	for _, stmt := range c.prepared {
-		stmt.Close() //nolint:errcheck // it returns the error of the statement's last use
+		stmt.Close()
 	}
 	return c.Conn.Close()
 }
@@ -221,7 +222,7 @@ func (w *workConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.T
 	if err != nil {
 		return nil, err
 	}
-	if err := conn.run(begin); err != nil {
+	if err := conn.run(ctx, begin); err != nil {
 		return nil, w.giveBack(from, conn, err)
 	}
 	w.tx = &fileTx{on: w, from: from, conn: conn}
@@ -237,7 +238,7 @@ func (w *workConn) Begin() (driver.Tx, error) {
 func (w *workConn) giveBack(from *conns, conn *fileConn, err error) error {
 	switch code(err) {
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOMEM:
-		conn.Close() //nolint:errcheck // err says more
+		conn.Close()
 		from.put(nil)
 	default:
 		from.put(conn)
@@ -256,26 +257,22 @@ func (w *workConn) failed(from *conns, err error) error {
 // Commit implements driver.Tx.
 func (t *fileTx) Commit() error {
 	if t.broken != nil {
-		return errors.Join(t.broken, t.Rollback())
+		return t.Rollback()
 	}
-	err := t.conn.run("COMMIT")
+	err := t.conn.run(context.Background(), "COMMIT")
 	if err != nil {
-		_ = t.conn.run("ROLLBACK") // it may still run
+		_ = t.conn.run(context.Background(), "ROLLBACK") // it may still run
 	}
 	t.on.tx = nil
 	return t.on.giveBack(t.from, t.conn, err)
 }
 
-// Rollback implements driver.Tx.
+// Rollback implements driver.Tx. It returns the error that broke the transaction, if any: SQLite may
+// have rolled it back already.
 func (t *fileTx) Rollback() error {
-	err := t.conn.run("ROLLBACK")
+	err := t.conn.run(context.Background(), "ROLLBACK")
 	t.on.tx = nil
-	if t.broken != nil {
-		// SQLite may have rolled it back already.
-		_ = t.on.giveBack(t.from, t.conn, t.broken)
-		return nil
-	}
-	return t.on.giveBack(t.from, t.conn, err)
+	return t.on.giveBack(t.from, t.conn, cmp.Or(t.broken, err))
 }
 
 // context returns the context of a statement in the transaction.

@@ -63,7 +63,7 @@ func numbers(t *testing.T, in queryer, query string) []int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close() //nolint:errcheck // Err says it
+	defer rows.Close()
 	var list []int
 	for rows.Next() {
 		var n int
@@ -166,7 +166,7 @@ func TestTypesOfColumns(t *testing.T) {
 	t.Parallel()
 	s := folder(t)
 	rows := testenv.Must(s.SQL.QueryContext(t.Context(), "SELECT hidden, created_at FROM users"))
-	defer rows.Close() //nolint:errcheck // there are none
+	defer rows.Close()
 	if types := testenv.Must(rows.ColumnTypes()); types[0].DatabaseTypeName() != "BOOLEAN" || types[1].DatabaseTypeName() != "DATETIME" {
 		t.Errorf("types %s and %s", types[0].DatabaseTypeName(), types[1].DatabaseTypeName())
 	}
@@ -537,7 +537,7 @@ func TestAKilledProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for range 5 {
-		process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCommitting$") //nolint:gosec // this binary
+		process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCommitting$")
 		process.Env = append(os.Environ(), childFolder+"="+dir)
 		out := testenv.Must(process.StdoutPipe())
 		if err := process.Start(); err != nil {

@@ -52,7 +52,7 @@ func TestAFolderWithoutRightsIsRefused(t *testing.T) {
 			dir := filepath.Join(above, "data")
 			for ; above != "/"; above = filepath.Dir(above) {
 				if info, err := os.Stat(above); err != nil || info.Mode().Perm()&0o005 != 0o005 {
-					if err := os.Chmod(above, 0o755); err != nil { //nolint:gosec // nobody must reach the folder
+					if err := os.Chmod(above, 0o755); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -66,7 +66,7 @@ func TestAFolderWithoutRightsIsRefused(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if err := os.Chmod(dir, 0o777); err != nil { //nolint:gosec // see above
+				if err := os.Chmod(dir, 0o777); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -30,13 +30,13 @@ func OpenFolder(ctx context.Context, dir string, clock models.Clock) (*Stores, e
 // Open is OpenFolder for a folder that is locked already. After an error it is still locked.
 func (f *Folder) Open(ctx context.Context, clock models.Clock) (*Stores, error) {
 	s := &Stores{Dialect: migrations.SQLite, Folder: f, file: openFile(f.Path(databaseFile))}
-	s.closeServers = func() {
+	s.closeServers = func() { //nolint:contextcheck // it is called when ctx has ended
 		if s.file.close() == nil { // otherwise the end of the process unlocks it
 			f.Close()
 		}
 	}
 	if err := s.prepareFile(ctx, clock); err != nil {
-		s.closeServers = func() { _ = s.file.close() } // err says more
+		s.closeServers = func() { _ = s.file.close() } //nolint:contextcheck // as above
 		_ = s.Close()
 		var refused *sqlite.Error
 		if errors.As(err, &refused) {
