@@ -341,6 +341,31 @@ func TestThePatienceOfWrites(t *testing.T) {
 	})
 }
 
+// Reports that take long keep only each other waiting.
+func TestReportsDoNotHoldCallsUp(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, s *stores.Stores) {
+		var reports []*sql.Tx
+		for range 2 {
+			tx := testenv.Must(s.Reports.SQL.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: true}))
+			equal(t, numbers(t, tx, all))
+			reports = append(reports, tx)
+		}
+		if err := s.Reports.SQL.PingContext(t.Context()); !errors.Is(err, stores.ErrBusy) {
+			t.Errorf("a third report: %v", err)
+		}
+		equal(t, numbers(t, s.SQL, all))
+		if err := errors.Join(insert(t.Context(), s.Jobs, 1), s.Analyze(t.Context(), "numbers")); err != nil {
+			t.Error(err)
+		}
+		for _, tx := range reports {
+			if err := tx.Rollback(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // While a file can't be written, calls are unavailable and the service is not ready. Nothing that
 // was acknowledged is lost, and all is well again without a restart.
 func TestAFileThatCanNotBeWritten(t *testing.T) {
