@@ -6,6 +6,7 @@ import (
 	_ "time/tzdata"
 
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -94,6 +95,8 @@ type Options struct {
 	// StreamLimits limits streams of rankings. The zero value means the defaults.
 	// PerAddress comes from Config.
 	StreamLimits stream.Limits
+	// TLS encrypts the connections of Run, if it is not nil; NewTLS makes it.
+	TLS *tls.Config
 	// Traces records traces, unless it is nil. The caller closes it after Close,
 	// because spans may end until then.
 	Traces *Traces
@@ -177,6 +180,7 @@ type App struct {
 	scheduler        *jobs.Scheduler   // nil without a role that has jobs
 	reporter         *status.Reporter  // nil without a role
 	connections      *connections      // to the listener of Run
+	tls              *tls.Config       // of Run; nil for none
 
 	// near reports that rankings are read from NearCache and circles.
 	near    bool
@@ -212,7 +216,7 @@ func Build(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	a := &App{
-		refresh: !o.KeepStoredBoards, connections: bounds,
+		refresh: !o.KeepStoredBoards, connections: bounds, tls: o.TLS,
 		log: o.Log, stores: o.Stores, verifier: o.Verifier,
 		leases: newLeases(o.Stores), registry: newRegistry(o.Stores), clock: newClockGuard(o.Machine, o.Stores),
 	}

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"container/list"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -46,11 +47,14 @@ type connections struct {
 	closedIdle atomic.Int64
 }
 
-// connection is an open connection. Its fields but forProbes belong to the mutex of connections.
+// connection is an open connection. Its fields but resting and forProbes belong to the mutex of
+// connections.
 type connection struct {
 	net.Conn
 
-	client *client // nil if it is spared
+	// resting reports that the connection waits for a request.
+	resting atomic.Bool
+	client  *client // nil if it is spared
 	// list holds the connection at place, while it waits for a request and is not spared.
 	list      *list.List
 	place     *list.Element
@@ -108,6 +112,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	c := &connection{Conn: conn, since: time.Now()}
+	c.resting.Store(true)
 	for !l.connections.admit(c) {
 		select {
 		case <-l.connections.changed:
@@ -117,6 +122,27 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		}
 	}
 	return c, nil
+}
+
+// Close closes the connection. One that waits for a request ends as if its client had closed it:
+// TLS would first tell the client, and may wait five seconds for one that reads nothing.
+func (c *connection) Close() error {
+	if c.resting.Load() {
+		return belowTLS(c.Conn).Close()
+	}
+	return c.Conn.Close()
+}
+
+// belowTLS returns the connection that carries an encrypted one; conn if it is not encrypted.
+func belowTLS(conn net.Conn) net.Conn {
+	answers, ok := conn.(*answerConn)
+	if !ok {
+		return conn
+	}
+	if secure, ok := answers.Conn.(*tls.Conn); ok {
+		return secure.NetConn()
+	}
+	return conn
 }
 
 // closing closes a connection and returns net.ErrClosed.
@@ -177,7 +203,7 @@ func (b *connections) evict() bool {
 	b.remove(c)
 	c.evicted = true
 	b.closedIdle.Add(1)
-	_ = c.Close() // as if its client had closed it
+	_ = c.Close()
 	return true
 }
 
@@ -226,6 +252,7 @@ func (b *connections) begin(c *connection) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.busy(c)
+	c.resting.Store(false)
 	return !c.evicted
 }
 
@@ -240,6 +267,7 @@ func (b *connections) note(conn net.Conn, state http.ConnState) {
 	case c.evicted || state == http.StateNew || state == http.StateActive:
 		return
 	case state == http.StateIdle:
+		c.resting.Store(true)
 		if c.client != nil {
 			b.busy(c) // OPTIONS * is answered without begin
 			b.wait(c)

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,7 +24,7 @@ const (
 )
 
 // Run starts the background work, if Start has not done so, and serves requests on
-// the listener until ctx ends, on at most http.max_connections connections at a time, and a
+// the listener until ctx ends, with TLS if Options have it, on at most http.max_connections connections at a time, and a
 // few for probes. Then it accepts no new requests and waits for those in progress, at most
 // drainTimeout. Close must follow.
 func (a *App) Run(ctx context.Context, listener net.Listener) error {
@@ -42,6 +43,9 @@ func (a *App) Run(ctx context.Context, listener net.Listener) error {
 	// Streams do not end by themselves, and Shutdown would wait for them.
 	server.RegisterOnShutdown(a.Streams.Close)
 	failed := make(chan error, 1)
+	if a.tls != nil {
+		listener = tls.NewListener(listener, a.tls)
+	}
 	bounded := &boundedListener{Listener: answerListener{listener, a.log}, connections: a.connections, closed: make(chan struct{})}
 	go func() { failed <- server.Serve(bounded) }()
 	select {

@@ -121,6 +121,7 @@ func TestValuesOfEveryType(t *testing.T) {
 		{"text of digits", given{env: []string{"STEPBOARD_REDIS__PASSWORD=0123"}}, func(c *config.Config) { c.Redis.Password = "0123" }},
 		{"text with an equals sign", given{env: []string{"STEPBOARD_REDIS__PASSWORD=a=b="}}, func(c *config.Config) { c.Redis.Password = "a=b=" }},
 		{"text that is taken back", given{file: "auth: {issuer: me}", flags: map[string]string{"auth.issuer": ""}}, func(*config.Config) {}},
+		{"a data folder", given{env: []string{"STEPBOARD_DATA__DIR=d", "STEPBOARD_POSTGRES__DSN="}}, func(c *config.Config) { c.Data.Dir = "d" }},
 		{"every address", given{file: "http: {addr: ':8080'}"}, func(c *config.Config) { c.HTTP.Addr = ":8080" }},
 		{"an IPv6 address", given{file: "http: {addr: '[::1]:0'}"}, func(c *config.Config) { c.HTTP.Addr = "[::1]:0" }},
 		{"a secret of 32 bytes", given{flags: map[string]string{"auth.hs256_secret": strings.Repeat("x", 32)}}, func(c *config.Config) { c.Auth.HS256Secret = strings.Repeat("x", 32) }},
@@ -201,6 +202,12 @@ func TestBadValuesNameTheKey(t *testing.T) {
 		{"http: {cors_origins: ['https://:1']}", "http.cors_origins[0]: "},
 		{"http: {cors_origins: [null, 'null']}", "http.cors_origins[0]: "},
 		{"http: {trusted_proxies: [nix]}", "http.trusted_proxies[0]: "},
+		{"http: {tls_cert: a.pem}", "http.tls_key: must be set beside http.tls_cert"},
+		{"http: {tls_key: a.pem}", "http.tls_cert: must be set beside http.tls_key"},
+		{"http: {tls_cert: a.pem, tls_key: b.pem, acme_hosts: [a.example.com]}\ndata: {dir: d}", "http.acme_hosts: certificates are obtained, or"},
+		{"http: {acme_hosts: [a.example.com]}", "http.acme_hosts: needs data.dir"},
+		{"http: {acme_hosts: ['a.example.com:443']}", "http.acme_hosts[0]: must be a host name"},
+		{"http: {acme_hosts: ['*.example.com']}", "http.acme_hosts[0]: must be a host name"},
 		{"limits: {user_per_minute: -1}", "limits.user_per_minute: must be at least 0"},
 		{"redis: {mode: many}", "redis.mode: must be one of single, sentinel, cluster"},
 		{"redis: {mode: sentinel}", "redis.master_name: must be set in mode sentinel"},
@@ -479,7 +486,7 @@ func TestRequireServe(t *testing.T) {
 					t.Errorf("error %v does not name %s", err, key)
 				}
 			}
-			if err := cfg.RequirePostgres(); (err != nil) != (tt.dsn == "") {
+			if err := cfg.RequireStores(); (err != nil) != (tt.dsn == "") {
 				t.Errorf("DSN %q: %v", tt.dsn, err)
 			}
 		})
@@ -496,5 +503,27 @@ func TestServiceLinksAreNoSettings(t *testing.T) {
 	}})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// Whoever names a data folder and servers may mean either.
+func TestADataFolderIsRefusedBesideServers(t *testing.T) {
+	t.Parallel()
+	for key, given := range map[string]given{
+		"redis.addrs":        {file: "redis: {addrs: ['127.0.0.1:6379']}"},
+		"redis.tls":          {flags: map[string]string{"redis.tls": "false"}},
+		"postgres.dsn":       {env: []string{"STEPBOARD_POSTGRES__DSN=host=db"}},
+		"postgres.max_conns": {file: "postgres: {max_conns: 25}"},
+		"ingest.mode":        {file: "ingest: {mode: redis}"},
+		"ingest.kafka.topic": {env: []string{"STEPBOARD_INGEST__KAFKA__TOPIC=t"}},
+		"ingest.redis.addrs": {file: "ingest: {redis: {addrs: ['a:1']}}"},
+	} {
+		if _, err := given.load(t); err != nil {
+			t.Errorf("%s is refused without a data folder: %v", key, err)
+		}
+		given.env = append(given.env, "STEPBOARD_DATA__DIR=d")
+		if _, err := given.load(t); err == nil || !strings.HasPrefix(err.Error(), key+": ") || !strings.Contains(err.Error(), "data.dir") {
+			t.Errorf("%s: %v", key, err)
+		}
 	}
 }

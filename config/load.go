@@ -67,7 +67,24 @@ func Load(src Sources) (Config, error) {
 	if err := unmarshal(k, &cfg); err != nil {
 		return Config{}, err
 	}
+	if cfg.Data.Dir != "" {
+		if err := refuseServers(k); err != nil {
+			return Config{}, err
+		}
+	}
 	return cfg, cfg.validate()
+}
+
+// refuseServers returns an error if a setting of servers was given a value, which is for a service
+// without a data folder.
+func refuseServers(k *koanf.Koanf) error {
+	for _, key := range k.Keys() {
+		group, _, _ := strings.Cut(key, ".")
+		if (group == "redis" || group == "postgres" || group == "ingest") && fmt.Sprint(k.Get(key)) != "" {
+			return fmt.Errorf("%s: is for Redis, Postgres and queues, but data.dir keeps everything in a folder: remove one of them", key)
+		}
+	}
+	return nil
 }
 
 func loadFile(k *koanf.Koanf, path string) error {
@@ -199,6 +216,9 @@ func (c *Config) validate() error {
 	} else if err != nil {
 		return err
 	}
+	if err := c.HTTP.check(c.Data.Dir); err != nil {
+		return err
+	}
 	if err := c.Redis.check("redis"); err != nil {
 		return err
 	}
@@ -224,6 +244,21 @@ func (c *Config) validate() error {
 	// A password in it would not be sent, but printed.
 	if u, err := url.Parse(c.Traces.Endpoint); err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return errors.New("traces.endpoint: must have no user, query or fragment")
+	}
+	return nil
+}
+
+// check returns an error if the settings of TLS don't fit each other, or the data folder.
+func (h HTTP) check(dataDir string) error {
+	switch {
+	case h.TLSCert == "" && h.TLSKey != "":
+		return errors.New("http.tls_cert: must be set beside http.tls_key")
+	case h.TLSCert != "" && h.TLSKey == "":
+		return errors.New("http.tls_key: must be set beside http.tls_cert")
+	case h.TLSCert != "" && len(h.ACMEHosts) > 0:
+		return errors.New("http.acme_hosts: certificates are obtained, or http.tls_cert has one, but not both")
+	case len(h.ACMEHosts) > 0 && dataDir == "":
+		return errors.New("http.acme_hosts: needs data.dir, where certificates are kept")
 	}
 	return nil
 }
@@ -276,16 +311,18 @@ func optional(t time.Time) *time.Time {
 
 // RequireServe checks the settings that only serve needs.
 func (c *Config) RequireServe() error {
-	if c.Auth.HS256Secret == "" && c.Auth.JWKSURL == "" {
-		return errors.New("auth: set auth.hs256_secret or auth.jwks_url, so that tokens can be checked")
+	var noAuth error
+	if c.Data.Dir == "" && c.Auth.HS256Secret == "" && c.Auth.JWKSURL == "" {
+		noAuth = errors.New("auth: set auth.hs256_secret or auth.jwks_url, so that tokens can be checked")
 	}
-	return c.RequirePostgres()
+	return errors.Join(c.RequireStores(), noAuth)
 }
 
-// RequirePostgres checks that a database is configured.
-func (c *Config) RequirePostgres() error {
-	if c.Postgres.DSN == "" {
-		return errors.New("postgres.dsn: must be set, such as postgres://user:password@host:5432/stepboard")
+// RequireStores checks that a data folder or a database is configured.
+func (c *Config) RequireStores() error {
+	if c.Data.Dir == "" && c.Postgres.DSN == "" {
+		return errors.New("postgres.dsn: must be set, such as postgres://user:password@host:5432/stepboard, to use Redis and Postgres; " +
+			"or data.dir (--data DIR), to keep everything in a folder")
 	}
 	return nil
 }

@@ -301,6 +301,8 @@ func explain(f validator.FieldError) string {
 		return fmt.Sprintf("%s: must be an origin as browsers send it, such as https://app.example.com, without a / at the end, or * for all, not %q", key, f.Value())
 	case "cidr|ip":
 		return fmt.Sprintf("%s: must be an address or a network such as 10.0.0.0/8, not %q", key, f.Value())
+	case "fqdn":
+		return fmt.Sprintf("%s: must be a host name such as steps.example.com, not %q", key, f.Value())
 	case "http_url":
 		return fmt.Sprintf("%s: must be an http or https address", key)
 	case "unique":

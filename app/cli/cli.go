@@ -109,6 +109,8 @@ func (p *program) run(work func(ctx context.Context, args []string) error) func(
 func (p *program) withSettings(cmd *cobra.Command) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&p.file, "config", "", "settings file (default "+config.DefaultFile+", if present)")
+	var data string
+	flags.StringVar(&data, "data", "", "short for --data.dir")
 	for _, s := range config.Settings() {
 		doc := s.Doc
 		if s.Default != "" && s.Default != "0" && s.Default != "false" {
@@ -126,6 +128,9 @@ func (p *program) withSettings(cmd *cobra.Command) *cobra.Command {
 			if f := cmd.Flags().Lookup(s.Key); f.Changed {
 				p.flags[s.Key] = f.Value.String()
 			}
+		}
+		if data != "" {
+			p.flags["data.dir"] = data
 		}
 		return run(cmd, args)
 	}

@@ -23,11 +23,15 @@ func (p *program) configCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			log := p.newLogger(cfg.Log)
+			if _, err := app.NewTLS(cfg, log); err != nil {
+				return err
+			}
 			if !connect {
 				fmt.Fprintln(p.stdout, "the settings are good")
 				return nil
 			}
-			if err := app.CheckServers(ctx, cfg, p.newLogger(cfg.Log)); err != nil {
+			if err := app.CheckServers(ctx, cfg, log); err != nil {
 				return err
 			}
 			fmt.Fprintln(p.stdout, "the settings and the servers are good")

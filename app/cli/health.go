@@ -2,13 +2,17 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"stepboard/config"
 )
 
 // healthTimeout bounds how long the service may take to respond.
@@ -25,15 +29,15 @@ func (p *program) healthCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.askReady(ctx, cfg.HTTP.Addr)
+			return p.askReady(ctx, cfg.HTTP)
 		}),
 	}
 }
 
 // askReady prints the service's response. It returns an error if the service is not
 // ready.
-func (p *program) askReady(ctx context.Context, addr string) (err error) {
-	host, port, err := net.SplitHostPort(addr)
+func (p *program) askReady(ctx context.Context, at config.HTTP) (err error) {
+	host, port, err := net.SplitHostPort(at.Addr)
 	if err != nil {
 		return err
 	}
@@ -42,11 +46,19 @@ func (p *program) askReady(ctx context.Context, addr string) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
+	scheme, client := "http", &http.Client{}
+	if at.TLSCert != "" || len(at.ACMEHosts) > 0 {
+		scheme, client.Transport = "https", &http.Transport{TLSClientConfig: &tls.Config{
+			InsecureSkipVerify: true, //nolint:gosec // it asks this machine by an address that no certificate names
+			ServerName:         strings.Join(at.ACMEHosts[:min(1, len(at.ACMEHosts))], ""),
+		}}
+	}
+	defer client.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+net.JoinHostPort(host, port)+"/readyz", nil)
 	if err != nil {
 		return err
 	}
-	res, err := http.DefaultClient.Do(r)
+	res, err := client.Do(r)
 	if err != nil {
 		return fmt.Errorf("the service does not answer: %w", err)
 	}

@@ -67,7 +67,7 @@ func (p *program) openApp(ctx context.Context, cfg config.Config) (*app.App, err
 
 // runOnApp reads the settings and runs work on the service that openApp returns.
 func (p *program) runOnApp(ctx context.Context, work func(*app.App) error) error {
-	cfg, err := p.loadFor((*config.Config).RequirePostgres)
+	cfg, err := p.loadFor((*config.Config).RequireStores)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (p *program) runOnApp(ctx context.Context, work func(*app.App) error) error
 // runOnStores reads the settings and runs work on their stores, without the
 // service.
 func (p *program) runOnStores(ctx context.Context, work func(*stores.Stores) error) error {
-	cfg, err := p.loadFor((*config.Config).RequirePostgres)
+	cfg, err := p.loadFor((*config.Config).RequireStores)
 	if err != nil {
 		return err
 	}

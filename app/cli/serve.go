@@ -73,6 +73,10 @@ func serve(ctx context.Context, cfg config.Config, roles app.Roles, log *slog.Lo
 	for _, warning := range cfg.Warnings() {
 		log.WarnContext(ctx, "a setting is dangerous", "warning", warning)
 	}
+	secure, err := app.NewTLS(cfg, log)
+	if err != nil {
+		return err
+	}
 	traces, err := app.NewTraces(ctx, cfg.Traces, log)
 	if err != nil {
 		return err
@@ -80,7 +84,7 @@ func serve(ctx context.Context, cfg config.Config, roles app.Roles, log *slog.Lo
 	defer traces.Close() //nolint:contextcheck // it comes last, after ctx has ended: until then spans end
 	var a *app.App
 	err = app.AwaitServers(ctx, cfg.StartupTimeout, log, func() (err error) {
-		a, err = buildApp(ctx, app.Options{Config: cfg, Log: log, Roles: roles, Traces: traces}, cfg.Auth)
+		a, err = buildApp(ctx, app.Options{Config: cfg, Log: log, Roles: roles, TLS: secure, Traces: traces}, cfg.Auth)
 		return err
 	})
 	if err != nil {

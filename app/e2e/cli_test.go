@@ -119,7 +119,7 @@ func TestServeRefusesToStart(t *testing.T) {
 		words []string
 	}{
 		{"without a way to check tokens", []string{unreachable}, []string{"auth.hs256_secret", "auth.jwks_url"}},
-		{"without a database", []string{withSecret}, []string{"postgres.dsn"}},
+		{"without a database", []string{withSecret}, []string{"postgres.dsn", "data.dir (--data DIR)"}},
 		{"with an unknown setting", []string{"--config", settingsFile(t, "redis: {address: a}"), withSecret, unreachable}, []string{"redis.address"}},
 		{"with a bad value", []string{withSecret, unreachable, "--redis.addrs=localhost"}, []string{"redis.addrs[0]", "must be host:port"}},
 		{"with a DSN that is none", []string{withSecret, "--postgres.dsn=postgres://u@db:port/stepboard"}, []string{"postgres.dsn"}},

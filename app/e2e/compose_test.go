@@ -68,7 +68,7 @@ func TestComposeFiles(t *testing.T) {
 		}
 		return cfg
 	}
-	check("migrate", one.Services["migrate"].Environment, (*config.Config).RequirePostgres)
+	check("migrate", one.Services["migrate"].Environment, (*config.Config).RequireStores)
 	check("stepboard", one.Services["stepboard"].Environment, (*config.Config).RequireServe)
 	merged := maps.Clone(one.Services["stepboard"].Environment)
 	maps.Copy(merged, many.Services["stepboard"].Environment)
