@@ -123,3 +123,9 @@ func (a *App) startBackground(ctx context.Context) (background context.Context) 
 	a.verifier.Start(background)
 	return background
 }
+
+// RotateCursors makes a new key that seals cursors, which processes use within a minute. Those of
+// the key before it are accepted for another day.
+func (a *App) RotateCursors(ctx context.Context) error {
+	return cursor.Rotate(ctx, cursor.NewStore(a.stores.Gorm))
+}

@@ -34,7 +34,7 @@ func (p *program) archiveCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&board, "board", "", "archive only days of this board")
 	cmd.Flags().StringVar(&bucket, "bucket", "", "archive only this day, YYYY-MM-DD, or event; needs --board if there are several boards")
-	addActorFlag(cmd, &actor)
+	p.addActorFlag(cmd, &actor)
 	return cmd
 }
 
@@ -93,7 +93,7 @@ func (p *program) archive(ctx context.Context, a *app.App, buckets []*models.Buc
 		fmt.Fprintln(p.stdout, "nothing is due")
 		return nil
 	}
-	line := newProgressLine(p.stderr)
+	line := p.progressLine()
 	var failed []error
 	for _, b := range buckets {
 		start := time.Now()

@@ -28,10 +28,14 @@ func audited[T any](ctx context.Context, a *app.App, e audit.Entry, dryRun bool,
 
 // addActorFlag adds the flag --actor to a command that may run on a schedule, where nobody
 // names an operator: it defaults to the account that runs the command.
-func addActorFlag(cmd *cobra.Command, actor *string) {
-	account := "unknown account"
+func (p *program) addActorFlag(cmd *cobra.Command, actor *string) {
+	cmd.Flags().StringVar(actor, "actor", p.account, "who does this, for the audit log")
+}
+
+// currentAccount returns the name of the account that runs this process.
+func currentAccount() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
-		account = u.Username
+		return u.Username
 	}
-	cmd.Flags().StringVar(actor, "actor", account, "who does this, for the audit log")
+	return "unknown account"
 }

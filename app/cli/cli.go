@@ -26,7 +26,13 @@ const (
 
 // program is one run of the command line.
 type program struct {
+	args           []string
 	stdout, stderr io.Writer
+	terminal       bool   // whether stderr is a terminal
+	account        string // that has typed the command
+	files          files
+	// app is the service of this process, if it runs a command of another one.
+	app *app.App
 	// started is set when a command's own work begins. Errors before that are
 	// wrong usage.
 	started bool
@@ -44,27 +50,55 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal has its default effect
 
-	p := &program{stdout: stdout, stderr: stderr, flags: make(map[string]string), closeLog: func() {}}
-	root := p.root()
-	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	p := &program{
+		args: args, stdout: stdout, stderr: stderr, terminal: isTerminal(stderr), account: currentAccount(), files: ownFiles{},
+		flags: make(map[string]string), closeLog: func() {},
+	}
+	root := newRoot()
+	root.AddCommand(
+		p.demoCommand(),
+		p.withSettings(p.serveCommand()),
+		p.withSettings(p.healthCommand()),
+		p.migrateCommand(),
+		p.withSettings(p.tokenCommand()),
+		p.configCommand(),
+		p.openAPICommand(),
+		p.versionCommand(),
+	)
+	root.AddCommand(p.storesCommands()...)
+	return p.execute(ctx, root)
+}
+
+// execute runs the command line and returns the exit status.
+func (p *program) execute(ctx context.Context, root *cobra.Command) int {
+	root.SetArgs(p.args)
+	root.SetOut(p.stdout)
+	root.SetErr(p.stderr)
 	err := root.ExecuteContext(ctx)
 	p.closeLog()
+	var elsewhere exitStatus
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &elsewhere):
+		return int(elsewhere)
 	case !p.started:
-		fmt.Fprintf(stderr, "stepboard: %s (see --help)\n", oneLine(err))
+		fmt.Fprintf(p.stderr, "stepboard: %s (see --help)\n", oneLine(err))
 		return exitUsage
 	default:
-		fmt.Fprintf(stderr, "stepboard: %s\n", oneLine(err))
-		return exitFailed
+		return p.fail(err)
 	}
 }
 
-func (p *program) root() *cobra.Command {
-	root := &cobra.Command{
+// fail prints why a command has failed and returns its exit status.
+func (p *program) fail(err error) int {
+	fmt.Fprintf(p.stderr, "stepboard: %s\n", oneLine(err))
+	return exitFailed
+}
+
+// newRoot returns the command line without commands.
+func newRoot() *cobra.Command {
+	return &cobra.Command{
 		Use:           "stepboard",
 		Short:         "A friends-leaderboard backend",
 		SilenceErrors: true,
@@ -75,11 +109,12 @@ func (p *program) root() *cobra.Command {
 		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.AddCommand(
-		p.demoCommand(),
-		p.withSettings(p.serveCommand()),
-		p.withSettings(p.healthCommand()),
-		p.migrateCommand(),
+}
+
+// storesCommands returns the commands that work on the stores. On a data folder that a process
+// serves, they run in that process.
+func (p *program) storesCommands() []*cobra.Command {
+	return []*cobra.Command{
 		p.withSettings(p.archiveCommand()),
 		p.importCommand(),
 		p.withSettings(p.rebuildCommand()),
@@ -89,12 +124,7 @@ func (p *program) root() *cobra.Command {
 		p.webhooksCommand(),
 		p.cursorsCommand(),
 		p.erasuresCommand(),
-		p.withSettings(p.tokenCommand()),
-		p.configCommand(),
-		p.openAPICommand(),
-		p.versionCommand(),
-	)
-	return root
+	}
 }
 
 // run adapts a command's work to cobra and marks the usage as right.

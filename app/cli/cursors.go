@@ -6,8 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"stepboard/internal/stores"
-	"stepboard/services/platform/cursor"
+	"stepboard/app"
 )
 
 func (p *program) cursorsCommand() *cobra.Command {
@@ -19,8 +18,8 @@ func (p *program) cursorsCommand() *cobra.Command {
 			"accepted for another day.",
 		Args: cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
-			return p.runOnStores(ctx, func(s *stores.Stores) error {
-				if err := cursor.Rotate(ctx, cursor.NewStore(s.Gorm)); err != nil {
+			return p.runOnApp(ctx, func(a *app.App) error {
+				if err := a.RotateCursors(ctx); err != nil {
 					return err
 				}
 				fmt.Fprintln(p.stdout, "a new key seals cursors; those of the one before are accepted for a day")

@@ -80,7 +80,7 @@ func (p *program) handleDeadLetters(action deadLetterAction) *cobra.Command {
 	}
 	addDeadLetterFilter(cmd, &filter)
 	cmd.Flags().BoolVar(&all, "all", false, "every dead letter, if there is no filter")
-	addActorFlag(cmd, &actor)
+	p.addActorFlag(cmd, &actor)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, and only say what can be done")
 	return cmd
 }

@@ -17,7 +17,7 @@ func (p *program) demoCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
 			log := p.newLogger(config.Log{Level: "warn", Format: "text"})
-			return demo.Run(ctx, o, p.stdout, log, newProgressLine(p.stderr))
+			return demo.Run(ctx, o, p.stdout, log, p.progressLine())
 		}),
 	}
 	flags := cmd.Flags()

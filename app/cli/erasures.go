@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +39,7 @@ func (p *program) erasuresCommand() *cobra.Command {
 }
 
 func (p *program) exportErasures(ctx context.Context, a *app.App, path string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	file, err := p.files.create(path)
 	if err != nil {
 		return err
 	}
@@ -60,7 +59,7 @@ func (p *program) exportErasures(ctx context.Context, a *app.App, path string) e
 }
 
 func (p *program) applyErasures(ctx context.Context, a *app.App, path string) error {
-	file, err := os.Open(path)
+	file, err := p.files.open(path)
 	if err != nil {
 		return err
 	}

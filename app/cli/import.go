@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -77,12 +76,12 @@ var errInterrupted = errors.New("interrupted: what was imported stays, and impor
 // importFile imports one file into the stores of the settings.
 func (p *program) importFile(ctx context.Context, path string, work func(*app.App, *report, io.Reader) error) error {
 	return p.runOnApp(ctx, func(a *app.App) (err error) {
-		file, err := os.Open(path)
+		file, err := p.files.open(path)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, file.Close()) }()
-		r := newReport(p.stdout, p.stderr)
+		r := newReport(p.stdout, p.stderr, p.progressLine())
 		err = work(a, r, file)
 		if err != nil && ctx.Err() != nil {
 			// The error is a consequence of stopping.

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"stepboard/config"
 	"stepboard/internal/stores"
 	"stepboard/migrations"
 )
@@ -53,4 +55,20 @@ func (p *program) migrateCommand() *cobra.Command {
 	}
 	cmd.AddCommand(p.withSettings(up), p.withSettings(status))
 	return cmd
+}
+
+// runOnStores reads the settings and runs work on Postgres, without the service.
+func (p *program) runOnStores(ctx context.Context, work func(*stores.Stores) error) error {
+	cfg, err := p.loadFor((*config.Config).RequireStores)
+	if err != nil {
+		return err
+	}
+	if cfg.Data.Dir != "" {
+		return errors.New("migrate is for Postgres: the schema of a data folder is brought up to date when the folder is opened")
+	}
+	s, err := stores.OpenForCommand(ctx, cfg, newClock(cfg))
+	if err != nil {
+		return err
+	}
+	return errors.Join(work(s), s.Close())
 }

@@ -3,37 +3,43 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"time"
 
 	"stepboard/app"
 	"stepboard/config"
+	"stepboard/internal/pause"
 	"stepboard/internal/stores"
 	"stepboard/services/platform/auth"
 )
 
-// buildApp opens and checks the stores of o.Config and builds the service on
-// them. It sets what o lacks: the stores, the clock and a verifier of tokens. Without a role
-// it is for a command.
-func buildApp(ctx context.Context, o app.Options, tokens config.Auth) (*app.App, error) {
+// openStores opens the stores of o.Config: its data folder, or Redis and Postgres. Without a role it
+// is for a command. It sets what o lacks but the verifier: the stores, and their clock.
+func openStores(ctx context.Context, o *app.Options) (err error) {
 	o.Clock = newClock(o.Config)
-	var st *stores.Stores
-	var err error
-	if o.Roles == (app.Roles{}) {
-		st, err = stores.OpenForCommand(ctx, o.Config, o.Clock)
-	} else {
-		st, err = stores.Open(ctx, o.Config, o.Clock, o.Traces.Provider())
+	switch {
+	case o.Config.Data.Dir != "":
+		o.Stores, err = stores.OpenFolder(ctx, o.Config.Data.Dir, o.Clock)
+	case o.Roles == (app.Roles{}):
+		o.Stores, err = stores.OpenForCommand(ctx, o.Config, o.Clock)
+	default:
+		o.Stores, err = stores.Open(ctx, o.Config, o.Clock, o.Traces.Provider())
 	}
-	if err != nil {
-		return nil, err
+	return err
+}
+
+// buildApp checks the stores of o and builds the service on them. It sets o's verifier of tokens.
+// After an error the stores are closed.
+func buildApp(ctx context.Context, o app.Options, tokens config.Auth) (*app.App, error) {
+	if err := app.CheckStores(ctx, o.Config, o.Stores, o.Roles, o.Log); err != nil {
+		return nil, errors.Join(err, o.Stores.Close())
 	}
-	if err := app.CheckStores(ctx, o.Config, st, o.Roles, o.Log); err != nil {
-		return nil, errors.Join(err, st.Close())
-	}
-	o.Stores, o.Verifier = st, newVerifier(ctx, tokens, o.Log)
+	o.Verifier = newVerifier(ctx, tokens, o.Log)
 	a, err := app.Build(ctx, o)
 	if err != nil {
 		o.Verifier.Close()
-		return nil, errors.Join(err, st.Close())
+		return nil, errors.Join(err, o.Stores.Close())
 	}
 	return a, nil
 }
@@ -55,9 +61,12 @@ func newVerifier(ctx context.Context, cfg config.Auth, log *slog.Logger) *auth.V
 // openApp builds and starts the service on the stores of the settings, without a
 // role and without tokens. serve may be running on them: its boards stay as it has
 // defined them. The caller closes the App.
-func (p *program) openApp(ctx context.Context, cfg config.Config) (*app.App, error) {
-	log := p.newLogger(cfg.Log)
-	a, err := buildApp(ctx, app.Options{Config: cfg, Log: log, KeepStoredBoards: true}, config.Auth{})
+func (p *program) openApp(ctx context.Context, cfg config.Config, log *slog.Logger) (*app.App, error) {
+	o := app.Options{Config: cfg, Log: log, KeepStoredBoards: true}
+	if err := openStores(ctx, &o); err != nil {
+		return nil, err
+	}
+	a, err := buildApp(ctx, o, config.Auth{})
 	if err != nil {
 		return nil, err
 	}
@@ -65,29 +74,29 @@ func (p *program) openApp(ctx context.Context, cfg config.Config) (*app.App, err
 	return a, nil
 }
 
-// runOnApp reads the settings and runs work on the service that openApp returns.
+// runOnApp reads the settings and runs work on the service that openApp returns. If another process
+// serves the data folder, the command runs there.
 func (p *program) runOnApp(ctx context.Context, work func(*app.App) error) error {
+	if p.app != nil {
+		return work(p.app)
+	}
 	cfg, err := p.loadFor((*config.Config).RequireStores)
 	if err != nil {
 		return err
 	}
-	a, err := p.openApp(ctx, cfg)
+	log := p.newLogger(cfg.Log)
+	a, err := p.openApp(ctx, cfg, log)
+	for began := time.Now(); errors.Is(err, stores.ErrFolderInUse); a, err = p.openApp(ctx, cfg, log) {
+		elsewhere := p.forward(ctx, cfg.Data.Dir)
+		if !errors.Is(elsewhere, errNotServing) {
+			return elsewhere
+		}
+		if time.Since(began) >= takesCommandsWithin || pause.For(ctx, askAgain) != nil {
+			return fmt.Errorf("%w; %w", err, errNotServing)
+		}
+	}
 	if err != nil {
 		return err
 	}
 	return errors.Join(work(a), a.Close())
-}
-
-// runOnStores reads the settings and runs work on their stores, without the
-// service.
-func (p *program) runOnStores(ctx context.Context, work func(*stores.Stores) error) error {
-	cfg, err := p.loadFor((*config.Config).RequireStores)
-	if err != nil {
-		return err
-	}
-	s, err := stores.OpenForCommand(ctx, cfg, newClock(cfg))
-	if err != nil {
-		return err
-	}
-	return errors.Join(work(s), s.Close())
 }

@@ -14,11 +14,17 @@ type progressLine struct {
 	out io.Writer // nil if it is not a terminal
 }
 
-func newProgressLine(w io.Writer) progressLine {
-	if f, ok := w.(*os.File); ok && isatty.IsTerminal(f.Fd()) {
-		return progressLine{out: w}
+// progressLine returns a line on standard error.
+func (p *program) progressLine() progressLine {
+	if p.terminal {
+		return progressLine{out: p.stderr}
 	}
 	return progressLine{}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
 }
 
 // visible reports whether the line is drawn at all.

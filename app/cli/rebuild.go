@@ -54,7 +54,7 @@ func (p *program) rebuild(ctx context.Context, a *app.App) error {
 
 // replay applies totals or updates again and prints how many.
 func (p *program) replay(what string, apply func(progress func(applied int64)) (int64, error)) error {
-	line, start := newProgressLine(p.stderr), time.Now()
+	line, start := p.progressLine(), time.Now()
 	n, err := apply(func(applied int64) { line.Show("%d %s", applied, what) })
 	line.Clear()
 	if err != nil {

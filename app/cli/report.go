@@ -31,9 +31,9 @@ const (
 	printEvery = 10 * time.Second
 )
 
-func newReport(out, err io.Writer) *report {
+func newReport(out, err io.Writer, line progressLine) *report {
 	now := time.Now()
-	return &report{out: out, err: err, line: newProgressLine(err), start: now, shown: now}
+	return &report{out: out, err: err, line: line, start: now, shown: now}
 }
 
 // Line counts a line that was read.

@@ -12,7 +12,7 @@ func TestReportPrintsFewBadLines(t *testing.T) {
 	t.Parallel()
 	for _, failure := range []error{nil, errors.New("broken")} {
 		var out, stderr strings.Builder
-		r := newReport(&out, &stderr)
+		r := newReport(&out, &stderr, progressLine{})
 		r.Warn(3, "odd")
 		want := "warning: line 3: odd\n"
 		for n := 1; n <= 1234; n++ {

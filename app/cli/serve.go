@@ -5,20 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"runtime/debug"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"stepboard/app"
 	"stepboard/config"
+	"stepboard/internal/stores"
 )
 
 func (p *program) serveCommand() *cobra.Command {
 	var only []string
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run the service against Redis and Postgres",
+		Short: "Run the service against Redis and Postgres, or on a data folder",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
 			cfg, err := p.loadFor((*config.Config).RequireServe)
@@ -29,7 +32,10 @@ func (p *program) serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return serve(ctx, cfg, roles, p.newLogger(cfg.Log))
+			if cfg.Data.Dir != "" && roles != app.AllRoles() {
+				return errors.New("--only: the process that serves a data folder does everything")
+			}
+			return p.serve(ctx, cfg, roles, p.newLogger(cfg.Log))
 		}),
 	}
 	cmd.Flags().StringSliceVar(&only, "only", nil, "run only these of api, consumer and jobs; health and metrics are always served")
@@ -66,7 +72,7 @@ func parseRoles(only []string, mode string) (app.Roles, error) {
 const gcPercent = 300
 
 // serve runs the service until ctx ends.
-func serve(ctx context.Context, cfg config.Config, roles app.Roles, log *slog.Logger) error {
+func (p *program) serve(ctx context.Context, cfg config.Config, roles app.Roles, log *slog.Logger) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
@@ -83,29 +89,96 @@ func serve(ctx context.Context, cfg config.Config, roles app.Roles, log *slog.Lo
 	}
 	defer traces.Close() //nolint:contextcheck // it comes last, after ctx has ended: until then spans end
 	var a *app.App
+	o := app.Options{Config: cfg, Log: log, Roles: roles, TLS: secure, Traces: traces}
 	err = app.AwaitServers(ctx, cfg.StartupTimeout, log, func() (err error) {
-		a, err = buildApp(ctx, app.Options{Config: cfg, Log: log, Roles: roles, TLS: secure, Traces: traces}, cfg.Auth)
+		a, err = openAndBuild(ctx, &o)
 		return err
 	})
 	if err != nil {
 		return err
 	}
+	return errors.Join(p.serveApp(ctx, a, o), a.Close())
+}
+
+// openAndBuild opens the stores and builds the service, with the secret of a data folder if it
+// needs one.
+func openAndBuild(ctx context.Context, o *app.Options) (*app.App, error) {
+	if err := openStores(ctx, o); err != nil {
+		return nil, err
+	}
+	tokens := o.Config.Auth
+	if folder := o.Stores.Folder; folder != nil && tokens.HS256Secret == "" && tokens.JWKSURL == "" {
+		err := makeSecret(folder)
+		if err == nil {
+			tokens, err = withFolderSecret(o.Config)
+		}
+		if err != nil {
+			return nil, errors.Join(err, o.Stores.Close())
+		}
+	}
+	return buildApp(ctx, *o, tokens)
+}
+
+// serveApp serves a service until ctx ends. The caller closes it.
+func (p *program) serveApp(ctx context.Context, a *app.App, o app.Options) error {
+	cfg := o.Config
+	a.Start(ctx)
+	if o.Stores.Folder != nil {
+		commands, err := takeCommands(ctx, o.Stores.Folder, a, o.Log)
+		if err != nil {
+			return err
+		}
+		defer commands.Close()
+	}
 	listener, err := listen(ctx, cfg.HTTP.Addr)
 	if err != nil {
-		return errors.Join(fmt.Errorf("http.addr: %w", err), a.Close())
+		return fmt.Errorf("http.addr: %w", err)
 	}
 	stopProfiles, err := serveAside(ctx, cfg.HTTP.PprofAddr, profiles())
 	if err != nil {
-		return errors.Join(fmt.Errorf("http.pprof_addr: %w", err), listener.Close(), a.Close())
+		return errors.Join(fmt.Errorf("http.pprof_addr: %w", err), listener.Close())
 	}
 	defer stopProfiles()
 	stopMetrics, err := serveAside(ctx, cfg.HTTP.MetricsAddr, onlyMetrics(a.Metrics))
 	if err != nil {
-		return errors.Join(fmt.Errorf("http.metrics_addr: %w", err), listener.Close(), a.Close())
+		return errors.Join(fmt.Errorf("http.metrics_addr: %w", err), listener.Close())
 	}
 	defer stopMetrics()
-	log.Info("serving", "addr", listener.Addr().String(), "version", app.Version)
+	o.Log.Info("serving", "addr", listener.Addr().String(), "version", app.Version)
+	if o.Stores.Folder != nil {
+		p.greet(cfg, o.Stores.Folder, listener.Addr())
+	}
 	err = a.Run(ctx, listener)
-	log.Info("stopping")
-	return errors.Join(err, a.Close())
+	o.Log.Info("stopping")
+	return err
+}
+
+// greet prints where the data folder and the service are, and at the folder's first start what to
+// do next.
+func (p *program) greet(cfg config.Config, folder *stores.Folder, at net.Addr) {
+	fmt.Fprintf(p.stdout, "The data is in %s.\nThe service is at %s/.\n", folder.Dir, publicAddress(cfg.HTTP, at))
+	if !folder.New {
+		return
+	}
+	if cfg.Auth.HS256Secret == "" && cfg.Auth.JWKSURL != "" {
+		fmt.Fprintf(p.stdout, "Tokens are those of %s.\n", "auth.jwks_url")
+	} else {
+		fmt.Fprintf(p.stdout, "A token of user 9: stepboard token --data %s --user 9\n", folder.Dir)
+	}
+	fmt.Fprintln(p.stdout, "Later, stepboard move takes everything to Redis and Postgres.")
+}
+
+// publicAddress returns the address of the service, as far as the settings tell.
+func publicAddress(cfg config.HTTP, at net.Addr) string {
+	if len(cfg.ACMEHosts) > 0 {
+		return "https://" + cfg.ACMEHosts[0] + cfg.BasePath
+	}
+	scheme, host := "http", at.String()
+	if cfg.TLSCert != "" {
+		scheme = "https"
+	}
+	if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		host = net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
+	}
+	return scheme + "://" + host + cfg.BasePath
 }

@@ -21,14 +21,18 @@ func (p *program) tokenCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "token --user ID",
-		Short: "Print a signed token; needs auth.hs256_secret",
+		Short: "Print a signed token; needs auth.hs256_secret, or a data folder that was served",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(context.Context, []string) error {
 			cfg, err := p.load()
 			if err != nil {
 				return err
 			}
-			token, err := signToken(cfg.Auth, user, scope, ttl)
+			keys, err := withFolderSecret(cfg)
+			if err != nil {
+				return err
+			}
+			token, err := signToken(keys, user, scope, ttl)
 			if err != nil {
 				return err
 			}

@@ -17,16 +17,21 @@ func (p *program) versionCommand() *cobra.Command {
 		Short: "Print version, commit and Go version",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(context.Context, []string) error {
-			commit := "unknown"
-			if info, ok := debug.ReadBuildInfo(); ok {
-				for _, s := range info.Settings {
-					if s.Key == "vcs.revision" {
-						commit = s.Value
-					}
-				}
-			}
-			fmt.Fprintf(p.stdout, "stepboard %s, commit %s, %s\n", app.Version, commit, runtime.Version())
+			fmt.Fprintln(p.stdout, versionText())
 			return nil
 		}),
 	}
+}
+
+// versionText returns the version, commit and Go version of this program.
+func versionText() string {
+	commit := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				commit = s.Value
+			}
+		}
+	}
+	return fmt.Sprintf("stepboard %s, commit %s, %s", app.Version, commit, runtime.Version())
 }

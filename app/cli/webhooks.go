@@ -50,7 +50,7 @@ func (p *program) webhooksCommand() *cobra.Command {
 		}),
 	}
 	replay.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing; print the delivery that would be sent again")
-	addActorFlag(replay, &actor)
+	p.addActorFlag(replay, &actor)
 	cmd.AddCommand(p.withSettings(list), p.withSettings(replay))
 	return cmd
 }

@@ -25,7 +25,9 @@ var ErrFolderInUse = errors.New("is in use by another process")
 // Folder is a data folder, which this process has locked. It is not safe for concurrent use.
 type Folder struct {
 	// Dir is the folder's absolute path.
-	Dir  string
+	Dir string
+	// New reports that the folder had no database before.
+	New  bool
 	lock *os.File
 }
 
@@ -48,6 +50,9 @@ func LockFolder(dir string) (*Folder, error) {
 
 // Path returns the path of a file in the folder.
 func (f *Folder) Path(name string) string { return filepath.Join(f.Dir, name) }
+
+// Sync makes the names of files that were made in the folder survive a loss of power.
+func (f *Folder) Sync() error { return syncDir(f.Dir) }
 
 // Close unlocks the folder. Further calls do nothing. The Stores of a folder close it.
 func (f *Folder) Close() {
@@ -111,6 +116,9 @@ func (f *Folder) checkFiles() error {
 		}
 		file, err := os.OpenFile(f.Path(databaseFile+suffix), flags, 0o600)
 		if err == nil {
+			if info, err := file.Stat(); err == nil && suffix == "" {
+				f.New = info.Size() == 0
+			}
 			err = file.Close()
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
