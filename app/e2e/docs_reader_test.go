@@ -167,7 +167,7 @@ func (r *reader) adapt(c docCommand) string {
 	}
 	if service, starts := strings.CutSuffix(text, " &"); starts && c.startsService() {
 		// At this level it logs its address.
-		text = service + " --log.level info 2>/tmp/" + c.outputFile() + " &"
+		text = service + " --log.level info >/tmp/" + c.outputFile() + " 2>&1 &"
 	}
 	if c.isSQL() {
 		text = `psql --quiet --set ON_ERROR_STOP=1 --command "` + text + `"`

@@ -32,6 +32,17 @@ func Start(t testing.TB, args ...string) *Command {
 	return c
 }
 
+// ServeFolder starts `serve` on a data folder and waits until it listens.
+func ServeFolder(t testing.TB, dir string, more ...string) *Command {
+	t.Helper()
+	c := &Command{}
+	serving := make(chan string, 1)
+	args := append([]string{"serve", "--data=" + dir, "--http.addr=127.0.0.1:0"}, more...)
+	c.Process = start(t, Binary(t), serving, func(cmd *exec.Cmd) { cmd.Stdout = &c.out }, args...)
+	c.awaitListening(serving)
+	return c
+}
+
 // Feed writes to the command's standard input, which stays open.
 func (c *Command) Feed(text string) {
 	c.t.Helper()

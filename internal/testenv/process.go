@@ -156,6 +156,14 @@ func serve(t testing.TB, binary func(testing.TB) string, prepare func(*exec.Cmd)
 	t.Helper()
 	serving := make(chan string, 1)
 	p := start(t, binary(t), serving, prepare, append(append([]string{"serve"}, Flags(cfg)...), more...)...)
+	p.awaitListening(serving)
+	return p
+}
+
+// awaitListening waits until the process listens.
+func (p *Process) awaitListening(serving <-chan string) {
+	t := p.t
+	t.Helper()
 	ctx, cancel := untilDeadline(t)
 	defer cancel()
 	select {
@@ -171,7 +179,6 @@ func serve(t testing.TB, binary func(testing.TB) string, prepare func(*exec.Cmd)
 	case <-ctx.Done():
 		t.Fatalf("serve never listened: %s", p.Log())
 	}
-	return p
 }
 
 // readLog collects the log and sends the address in it to serving.
