@@ -15,7 +15,7 @@ import (
 // docs/settings.md and stepboard.example.yaml. The value of a `secret` field is
 // never printed. A setting without a default may have an `example`.
 type Config struct {
-	Data           Data          `koanf:"data" doc:"The folder of a single process that needs no servers."`
+	Data           Data          `koanf:"data" doc:"The folder of a process without servers."`
 	HTTP           HTTP          `koanf:"http" doc:"Where the API listens."`
 	Redis          Redis         `koanf:"redis" doc:"The boards of the last days. serve requires maxmemory-policy noeviction."`
 	Postgres       Postgres      `koanf:"postgres" doc:"Everything that must outlive Redis."`
@@ -40,7 +40,7 @@ type Config struct {
 
 // Data holds the place of a data folder.
 type Data struct {
-	Dir string `koanf:"dir" doc:"Folder in which one process keeps everything, such as /var/lib/stepboard, instead of in Redis and Postgres; --data is short for it. It is made if it does not exist. No setting of redis, postgres, and none of queues may be set beside it. Without auth.hs256_secret and auth.jwks_url, a secret is made in the folder."`
+	Dir string `koanf:"dir" doc:"Folder in which one process keeps everything, such as /var/lib/stepboard; --data is short for it. Not beside settings of redis, postgres and ingest. Without keys in auth, a secret is made in it."`
 }
 
 // HTTP holds the settings of the listeners.
@@ -50,10 +50,10 @@ type HTTP struct {
 	PprofAddr      string `koanf:"pprof_addr" validate:"omitempty,loopback" doc:"Address for profiles (/debug/pprof/), on this machine alone, such as 127.0.0.1:6060. Empty: no profiles."`
 	MetricsAddr    string `koanf:"metrics_addr" validate:"omitempty,hostport" doc:"Address for /metrics alone, as host:port. Let only Prometheus reach it. Empty: /metrics is served on http.addr."`
 	MaxConnections int    `koanf:"max_connections" validate:"min=1,max=1000000" doc:"Most open connections to http.addr, 1 to 1000000, besides 16 for probes. Above it, each new one closes an idle connection of the address with most idle ones; if none is idle, calls on new ones get 503, except for probes. Idle connections of 127.0.0.1, ::1 and http.trusted_proxies are never closed for others. Each connection, such as a stream, needs an open file."`
-	TLSCert        string `koanf:"tls_cert" example:"/etc/stepboard/fullchain.pem" doc:"PEM file of the certificate of http.addr, with those between it and the authority. Together with http.tls_key, calls are encrypted. A renewed certificate is served without a restart. Empty: plain HTTP, or http.acme_hosts."`
+	TLSCert        string `koanf:"tls_cert" example:"/etc/stepboard/fullchain.pem" doc:"PEM file of the certificate of http.addr, with its chain. A renewed one is served without a restart. Empty: plain HTTP, or http.acme_hosts."`
 	TLSKey         string `koanf:"tls_key" example:"/etc/stepboard/privkey.pem" doc:"PEM file of the key of http.tls_cert."`
 	// ACMEHosts are the only names for which certificates are obtained.
-	ACMEHosts []string `koanf:"acme_hosts" validate:"dive,fqdn" doc:"Names of the service, such as steps.example.com, for which it obtains certificates from Let's Encrypt, whose terms you thereby accept, and renews them. It needs data.dir, where they are kept, and port 443 of these names must lead to http.addr."`
+	ACMEHosts []string `koanf:"acme_hosts" validate:"dive,fqdn" doc:"Names of the service, such as steps.example.com, for which it obtains certificates from Let's Encrypt, whose terms you thereby accept. It needs data.dir."`
 	// CORSOrigins are compared with the Origin of a call, whatever the case.
 	CORSOrigins []string `koanf:"cors_origins" validate:"dive,origin" doc:"Origins of pages that may call the API from a browser, such as https://app.example.com or capacitor://localhost, without a path. *: every page, which still needs the visitor's token. Empty: only pages of the service's own origin."`
 	// TrustedProxies are the only senders whose X-Forwarded-For is read.

@@ -256,10 +256,7 @@ func (s *session) open(path string) (io.ReadCloser, error) {
 		return nil, err
 	}
 	file := remoteFile{s}
-	return struct {
-		io.Reader
-		io.Closer
-	}{bufio.NewReaderSize(file, chunk), file}, nil
+	return remoteReader{bufio.NewReaderSize(file, chunk), file}, nil
 }
 
 func (s *session) create(path string) (io.WriteCloser, error) {
@@ -298,6 +295,19 @@ func (f remoteFile) Write(p []byte) (int, error) {
 func (f remoteFile) Close() error {
 	_, err := f.session.ask(frame{Kind: frameClosed})
 	return err
+}
+
+// remoteReader reads the client's file.
+type remoteReader struct {
+	*bufio.Reader
+
+	file remoteFile
+}
+
+// Close closes the client's file. It never fails: everything was read, or the command has failed.
+func (r remoteReader) Close() error {
+	_ = r.file.Close()
+	return nil
 }
 
 // output is a stream of the client that a command prints on.
