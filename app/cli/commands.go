@@ -159,6 +159,6 @@ func (c *commands) run(ctx context.Context, s *session, r request) (status int) 
 		return p.fail(fmt.Errorf("the process that serves the data folder is %s, but this is %s: use the same program for both", own, r.Version))
 	}
 	root := newRoot()
-	root.AddCommand(p.storesCommands()...)
+	root.AddCommand(p.storesCommands()...) //nolint:contextcheck // execute passes ctx to the command
 	return p.execute(ctx, root)
 }

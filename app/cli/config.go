@@ -24,7 +24,7 @@ func (p *program) configCommand() *cobra.Command {
 				return err
 			}
 			log := p.newLogger(cfg.Log)
-			if _, err := app.NewTLS(cfg, log); err != nil {
+			if _, err := app.NewTLS(cfg, log); err != nil { //nolint:contextcheck // connections have contexts of their own
 				return err
 			}
 			if !connect {

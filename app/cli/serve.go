@@ -79,7 +79,7 @@ func (p *program) serve(ctx context.Context, cfg config.Config, roles app.Roles,
 	for _, warning := range cfg.Warnings() {
 		log.WarnContext(ctx, "a setting is dangerous", "warning", warning)
 	}
-	secure, err := app.NewTLS(cfg, log)
+	secure, err := app.NewTLS(cfg, log) //nolint:contextcheck // connections have contexts of their own
 	if err != nil {
 		return err
 	}
