@@ -49,9 +49,10 @@ func (s *Service) read(
 	ctx context.Context, r *request, at place, c circle, gone []models.RowID, near NearCache, memory *[]models.Entry,
 ) (scores, error) {
 	p, err := s.people(ctx, r, at, c, gone, near != nil)
-	if err != nil || len(p.ids) == 0 {
+	if err != nil || len(p.ids) == 0 && r.bucket != nil {
 		return scores{at: at}, err
 	}
+	// A span without people is read, too: it finds out which of its days are archived.
 	var found scores
 	if r.bucket == nil {
 		found, err = s.sums(ctx, r, at, p)
@@ -172,6 +173,8 @@ func (s *Service) sums(ctx context.Context, r *request, at place, p people) (sco
 	}
 	if len(hot) > 0 {
 		at.final = at.final && s.whole(ctx, hot[0])
+	}
+	if len(hot) > 0 && len(p.ids) > 0 {
 		if err := s.addHot(ctx, p.ids, hot, sums); err != nil {
 			return scores{}, err
 		}

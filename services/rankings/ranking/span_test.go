@@ -3,6 +3,7 @@ package ranking_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
@@ -70,6 +71,27 @@ func TestRefusedAndEmptySpans(t *testing.T) {
 		}
 		if _, err := f.ranking.Friends(t.Context(), ranking.Query{Board: "nix", Viewer: "1", Limit: 1, Span: &ranking.Span{From: today}}); models.CodeOf(err) != models.CodeBoardNotFound {
 			t.Errorf("an unknown board: %v", err)
+		}
+	})
+}
+
+// Somebody unknown has nobody in a span, whether its days are archived or not.
+func TestASpanOfSomebodyUnknown(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		f := newFixture(t, env, 1)
+		for _, d := range []models.Date{today - 5, today - 4, today} {
+			f.raise(d, 1, 500, d.UTC().Add(12*time.Hour))
+		}
+		due := testenv.Must(f.archive.Due(t.Context()))
+		if len(due) != 2 {
+			t.Fatalf("%d days are due", len(due))
+		}
+		f.mustArchive(f.archive, due[0])
+		q := query(1)
+		q.Viewer, q.Span = "nobody", &ranking.Span{From: today - 6}
+		if r, err := f.ranking.Friends(t.Context(), q); err != nil || r.Total != 0 || r.Me != nil || r.Source != models.SourceHot {
+			t.Errorf("%+v, %v", r, err)
 		}
 	})
 }
