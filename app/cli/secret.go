@@ -38,26 +38,10 @@ func withFolderSecret(cfg config.Config) (config.Auth, error) {
 	return auth, nil
 }
 
-// makeSecret makes the secret of a data folder, unless it is there. After a loss of power it is
-// complete, or not there.
+// makeSecret makes the secret of a data folder, unless it is there.
 func makeSecret(folder *stores.Folder) error {
-	path := folder.Path(secretName)
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(folder.Path(secretName)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	file, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(rand.Text() + rand.Text() + "\n")
-	if err == nil {
-		err = file.Sync()
-	}
-	if err := errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return err
-	}
-	return folder.Sync()
+	return folder.WriteFile(secretName, rand.Text()+rand.Text()+"\n")
 }

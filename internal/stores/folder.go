@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,6 +18,9 @@ const (
 	// movedFile says where the data of a folder was moved to. A folder with this file is not opened
 	// any more.
 	movedFile = "moved"
+	// movingFile has the name of a move that has begun. A folder with this file is opened by that move
+	// only: what was copied must not change behind it.
+	movingFile = "moving"
 )
 
 // ErrFolderInUse means that another process has locked a data folder.
@@ -27,15 +31,29 @@ type Folder struct {
 	// Dir is the folder's absolute path.
 	Dir string
 	// New reports that the folder had no database before.
-	New  bool
-	lock *os.File
+	New bool
+	// Moving is the name of the move to other servers that has begun; empty for none.
+	Moving string
+	lock   *os.File
 }
 
 // LockFolder makes a data folder if it does not exist, and locks it until Close, or until the
 // process ends. Its errors are one line for people; ErrFolderInUse is among them. Others are that
 // this process must not read and write the folder or its database, that it is root and the folder
-// another account's, that the folder is on a network file system, and that it was moved.
+// another account's, that the folder is on a network file system, and that it was moved, or that a
+// move has begun.
 func LockFolder(dir string) (*Folder, error) {
+	f, err := LockFolderToMove(dir)
+	if err == nil && f.Moving != "" {
+		f.Close()
+		return nil, fmt.Errorf("data folder %s is being moved: run stepboard move again, to the same servers; "+
+			"or, to give that up, delete the file %s, and what the servers have got", f.Dir, f.Path(movingFile))
+	}
+	return f, err
+}
+
+// LockFolderToMove is LockFolder for a folder whose move may have begun.
+func LockFolderToMove(dir string) (*Folder, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
@@ -51,9 +69,6 @@ func LockFolder(dir string) (*Folder, error) {
 // Path returns the path of a file in the folder.
 func (f *Folder) Path(name string) string { return filepath.Join(f.Dir, name) }
 
-// Sync makes the names of files that were made in the folder survive a loss of power.
-func (f *Folder) Sync() error { return syncDir(f.Dir) }
-
 // Close unlocks the folder. Further calls do nothing. The Stores of a folder close it.
 func (f *Folder) Close() {
 	if f.lock != nil {
@@ -62,14 +77,20 @@ func (f *Folder) Close() {
 	}
 }
 
+// BeginMove stores that a move has begun, under a name that nobody else has.
+func (f *Folder) BeginMove() error {
+	name := rand.Text()
+	if err := f.WriteFile(movingFile, name+"\n"); err != nil {
+		return fmt.Errorf("mark data folder %s as being moved: %w", f.Dir, err)
+	}
+	f.Moving = name
+	return nil
+}
+
 // MarkMoved stores where the folder's data was moved to, in words for people. Nobody can lock the
 // folder after that.
 func (f *Folder) MarkMoved(to string) error {
-	err := writeDurably(f.Path(movedFile), to+"\n")
-	if err == nil {
-		err = syncDir(f.Dir)
-	}
-	if err != nil {
+	if err := f.WriteFile(movedFile, to+"\n"); err != nil {
 		return fmt.Errorf("mark data folder %s as moved: %w", f.Dir, err)
 	}
 	return nil
@@ -101,6 +122,11 @@ func (f *Folder) makeAndLock() error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return noRights(err)
 	}
+	moving, err := os.ReadFile(f.Path(movingFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return noRights(err)
+	}
+	f.Moving = strings.TrimSpace(string(moving))
 	return f.checkFiles()
 }
 
@@ -147,9 +173,11 @@ func noRights(err error) error {
 	return fmt.Errorf("can't be used: the account that runs stepboard must be able to read and write it and its files: %w", err)
 }
 
-// writeDurably writes a file that only this account can read.
-func writeDurably(path, text string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+// WriteFile writes a file of the folder that only this account can read. After a loss of power it is
+// complete, or as before.
+func (f *Folder) WriteFile(name, text string) error {
+	path := f.Path(name)
+	file, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
@@ -157,5 +185,11 @@ func writeDurably(path, text string) error {
 	if err == nil {
 		err = file.Sync()
 	}
-	return errors.Join(err, file.Close())
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	return syncDir(f.Dir)
 }
