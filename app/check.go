@@ -17,7 +17,7 @@ import (
 )
 
 // CheckStores checks that Postgres responds and has the schema that this binary
-// needs, and that Redis evicts nothing. For a process with a role it also checks
+// needs, that no move to them is unfinished, and that Redis evicts nothing. For a process with a role it also checks
 // that losses of Redis can be detected, and that Redis obeys the commands that boards rest
 // on. With postgres.auto_migrate it applies pending migrations first. Local stores need no
 // checks: they were opened with their schema.
@@ -38,6 +38,9 @@ func CheckStores(ctx context.Context, cfg config.Config, st *stores.Stores, role
 		}
 	}
 	if err := st.CheckSchema(ctx); err != nil {
+		return err
+	}
+	if err := st.CheckMove(ctx); err != nil {
 		return err
 	}
 	return checkBoards(ctx, cfg, st, roles, log)

@@ -36,6 +36,8 @@ type Sources struct {
 	Env []string
 	// Flags maps keys such as http.addr to the values of the command line.
 	Flags map[string]string
+	// Both allows a data folder beside settings of servers, to move from one to the other.
+	Both bool
 }
 
 // Load reads and checks the settings. The error names the keys that are
@@ -67,7 +69,7 @@ func Load(src Sources) (Config, error) {
 	if err := unmarshal(k, &cfg); err != nil {
 		return Config{}, err
 	}
-	if cfg.Data.Dir != "" {
+	if cfg.Data.Dir != "" && !src.Both {
 		if err := refuseServers(k); err != nil {
 			return Config{}, err
 		}
@@ -325,4 +327,16 @@ func (c *Config) RequireStores() error {
 			"or data.dir (--data DIR), to keep everything in a folder")
 	}
 	return nil
+}
+
+// RequireMove checks that a data folder and servers are configured.
+func (c *Config) RequireMove() error {
+	switch {
+	case c.Data.Dir == "":
+		return errors.New("data.dir: must be set (--data DIR), to move what is in a folder")
+	case c.Postgres.DSN == "":
+		return errors.New("postgres.dsn: must be set, such as postgres://user:password@host:5432/stepboard: move copies to it, and to redis.addrs")
+	default:
+		return nil
+	}
 }

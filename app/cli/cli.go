@@ -31,6 +31,8 @@ type program struct {
 	terminal       bool   // whether stderr is a terminal
 	account        string // that has typed the command
 	files          files
+	// both allows a data folder beside settings of servers.
+	both bool
 	// app is the service of this process, if it runs a command of another one.
 	app *app.App
 	// started is set when a command's own work begins. Errors before that are
@@ -60,6 +62,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		p.withSettings(p.serveCommand()),
 		p.withSettings(p.healthCommand()),
 		p.migrateCommand(),
+		p.withSettings(p.moveCommand()),
 		p.withSettings(p.tokenCommand()),
 		p.configCommand(),
 		p.openAPICommand(),
@@ -105,7 +108,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("name a command: demo, serve, health, migrate, archive, import, rebuild, dead-letters, correct, reviews, token, config, openapi or version")
+			return errors.New("name a command: demo, serve, health, migrate, move, archive, import, rebuild, dead-letters, correct, reviews, token, config, openapi or version")
 		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
@@ -169,7 +172,7 @@ func (p *program) withSettings(cmd *cobra.Command) *cobra.Command {
 
 // load reads and checks the settings of this run.
 func (p *program) load() (config.Config, error) {
-	cfg, err := config.Load(config.Sources{File: p.file, Env: os.Environ(), Flags: p.flags})
+	cfg, err := config.Load(config.Sources{File: p.file, Env: os.Environ(), Flags: p.flags, Both: p.both})
 	if err != nil {
 		return cfg, err
 	}

@@ -330,6 +330,20 @@ func (s *Stores) CheckSchema(ctx context.Context) error {
 	return nil
 }
 
+// CheckMove returns an error if Postgres has only a part of a data folder.
+func (s *Stores) CheckMove(ctx context.Context) error {
+	var unfinished bool
+	err := s.SQL.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM folder_moves) AND NOT EXISTS (SELECT FROM folder_moves WHERE part = 'complete')`).
+		Scan(&unfinished)
+	if err != nil {
+		return fmt.Errorf("read folder_moves: %w", err)
+	}
+	if unfinished {
+		return errors.New("the database has only a part of a data folder, whose move is not finished: run stepboard move again")
+	}
+	return nil
+}
+
 // ErrPolicyUnknown means that Redis does not let us read its configuration.
 var ErrPolicyUnknown = errors.New("redis does not reveal its maxmemory-policy")
 
@@ -341,6 +355,12 @@ var ErrEvicts = errors.New("set maxmemory-policy to noeviction")
 // reveal its policy.
 func CheckRedis(ctx context.Context, rdb redis.UniversalClient) error {
 	return eachServer(ctx, rdb, checkServer)
+}
+
+// EachRedis calls do with a client of the Redis server, or concurrently with those of a cluster's
+// masters, and returns the first error.
+func (s *Stores) EachRedis(ctx context.Context, do func(context.Context, redis.Cmdable) error) error {
+	return eachServer(ctx, s.Redis, do)
 }
 
 // eachServer calls do with a client of the server, or concurrently with those of a cluster's

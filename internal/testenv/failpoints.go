@@ -82,7 +82,13 @@ func ServeUntil(t testing.TB, step string, cfg config.Config, more ...string) *P
 	return serve(t, failpointBinary, func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "FAILPOINT="+step) }, cfg, more...)
 }
 
-// Killed waits until a process of ServeUntil has been killed at its step.
+// RunUntil starts a command with a program that is killed at a step, as in ServeUntil.
+func RunUntil(t testing.TB, step string, args ...string) *Process {
+	t.Helper()
+	return start(t, failpointBinary(t), nil, func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "FAILPOINT="+step) }, args...)
+}
+
+// Killed waits until a process of ServeUntil or RunUntil has been killed at its step.
 func (p *Process) Killed() {
 	p.t.Helper()
 	ctx, cancel := untilDeadline(p.t)

@@ -22,4 +22,14 @@ CREATE TABLE job_runs (
     failed_at    timestamptz,
     error        text NOT NULL
 );
+
+-- The parts of a data folder that stepboard move has copied: 'begun', tables, archived buckets as
+-- board/bucket, and 'complete', without which nothing serves what was copied. folder is the name
+-- of the move.
+CREATE TABLE folder_moves (
+    folder text        NOT NULL,
+    part   text        NOT NULL,
+    at     timestamptz NOT NULL,
+    PRIMARY KEY (folder, part)
+);
 -- +goose StatementEnd

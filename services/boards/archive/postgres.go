@@ -257,11 +257,14 @@ func hashOf(user, rank string) string {
 		hashint8extended((date_part('epoch', reached_at) * 1000)::bigint, hashint8extended(` + rank + `, 0))))`
 }
 
-// sum adds up the rows that follow FROM, as totals.add does.
+// sumQuery returns the query that adds up the rows that follow FROM, as totals.add does.
+func sumQuery(from string) string {
+	return `SELECT count(*), coalesce(sum(score), 0)::bigint, coalesce(bit_xor(` + hashOf("user_id", "rank") + `), 0) FROM ` + from
+}
+
+// sum adds up the rows that follow FROM.
 func (p *postgres) sum(tx *gorm.DB, from string, args ...any) (t totals, err error) {
-	err = tx.Raw(`
-		SELECT count(*), coalesce(sum(score), 0)::bigint, coalesce(bit_xor(`+hashOf("user_id", "rank")+`), 0)
-		FROM `+from, args...).Row().Scan(&t.rows, &t.scoreSum, &t.hash)
+	err = tx.Raw(sumQuery(from), args...).Row().Scan(&t.rows, &t.scoreSum, &t.hash)
 	if err != nil {
 		return totals{}, fmt.Errorf("sum up %s: %w", strings.Fields(from)[0], err)
 	}

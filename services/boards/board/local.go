@@ -102,18 +102,15 @@ func (l *Local) Drop(bucket *models.Bucket) {
 // before they turned cold. It is called before anything is served. A query for the buckets, and one
 // for each 10,000 scores.
 func (l *Local) Load(ctx context.Context) error {
-	buckets, err := l.hot.buckets(ctx)
+	buckets, err := l.hot.buckets(ctx, false)
 	if err != nil {
 		return err
 	}
 	for _, bucket := range buckets {
 		then := l.at(bucket.StartsAt)
-		err := l.hot.each(ctx, bucket, func(entries []models.Entry) {
-			raises := make([]models.Raise, len(entries))
-			for i, e := range entries {
-				raises[i] = models.Raise{Bucket: bucket, Entry: e}
-			}
-			then.show(raises)
+		err := l.hot.each(ctx, bucket, func(entries []models.Entry) error {
+			then.show(raisesOf(bucket, entries))
+			return nil
 		})
 		if err != nil {
 			return err

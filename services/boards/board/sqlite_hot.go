@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"gorm.io/gorm"
@@ -110,11 +111,12 @@ func (h *HotScores) remove(ctx context.Context, bucket *models.Bucket, users []m
 	return result.RowsAffected, nil
 }
 
-// buckets returns the buckets with scores that are not archived. One query.
-func (h *HotScores) buckets(ctx context.Context) (buckets []*models.Bucket, err error) {
-	err = h.db.WithContext(ctx).Where(`NOT EXISTS (SELECT 1 FROM bucket_states s
-			WHERE s.board = board_buckets.board AND s.bucket = board_buckets.bucket AND s.archived)
-		AND EXISTS (SELECT 1 FROM hot_scores h WHERE h.board = board_buckets.board AND h.bucket = board_buckets.bucket)`).
+// buckets returns the buckets with scores that are archived already, or those that are not. One
+// query.
+func (h *HotScores) buckets(ctx context.Context, archived bool) (buckets []*models.Bucket, err error) {
+	err = h.db.WithContext(ctx).Where(`EXISTS (SELECT 1 FROM bucket_states s
+			WHERE s.board = board_buckets.board AND s.bucket = board_buckets.bucket AND s.archived = ?)
+		AND EXISTS (SELECT 1 FROM hot_scores h WHERE h.board = board_buckets.board AND h.bucket = board_buckets.bucket)`, archived).
 		Find(&buckets).Error
 	if err != nil {
 		return nil, fmt.Errorf("find buckets with hot scores: %w", err)
@@ -122,12 +124,16 @@ func (h *HotScores) buckets(ctx context.Context) (buckets []*models.Bucket, err 
 	return buckets, nil
 }
 
-// hotPage is how many scores each reads at once.
-const hotPage = 10_000
+const (
+	// hotPage is how many scores each reads at once.
+	hotPage = 10_000
+	// copyChunk is how many scores CopyTo raises at once.
+	copyChunk = 1000
+)
 
 // each calls fn with the scores of a bucket, page by page in the order of users. fn must not keep
 // them. One query for each 10,000.
-func (h *HotScores) each(ctx context.Context, bucket *models.Bucket, fn func([]models.Entry)) error {
+func (h *HotScores) each(ctx context.Context, bucket *models.Bucket, fn func([]models.Entry) error) error {
 	var last models.RowID
 	for {
 		var page []models.Entry
@@ -145,11 +151,56 @@ func (h *HotScores) each(ctx context.Context, bucket *models.Bucket, fn func([]m
 			return fmt.Errorf("read hot scores: %w", err)
 		}
 		if len(page) > 0 {
-			fn(page)
+			if err := fn(page); err != nil {
+				return err
+			}
 			last = page[len(page)-1].User
 		}
 		if len(page) < hotPage {
 			return nil
 		}
 	}
+}
+
+// CopyTo raises all scores among other entries, whose rules must know the corrections: those of
+// buckets that are archived as what came late, the rest as if it had been reported before they
+// turned cold. progress is called with how many these were so far. A query and about ten calls for
+// each 10,000. It may be repeated.
+func (h *HotScores) CopyTo(ctx context.Context, to Entries, progress func(scores int)) error {
+	copied := 0
+	for _, archived := range []bool{false, true} {
+		buckets, err := h.buckets(ctx, archived)
+		if err != nil {
+			return err
+		}
+		for _, bucket := range buckets {
+			then := to
+			if !archived {
+				then = to.EntriesAt(bucket.StartsAt)
+			}
+			err := h.each(ctx, bucket, func(entries []models.Entry) error {
+				for chunk := range slices.Chunk(entries, copyChunk) {
+					if err := errors.Join(then.Raise(ctx, raisesOf(bucket, chunk))...); err != nil {
+						return err
+					}
+					copied += len(chunk)
+					progress(copied)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// raisesOf returns the raises of entries.
+func raisesOf(bucket *models.Bucket, entries []models.Entry) []models.Raise {
+	raises := make([]models.Raise, len(entries))
+	for i, e := range entries {
+		raises[i] = models.Raise{Bucket: bucket, Entry: e}
+	}
+	return raises
 }

@@ -1,0 +1,290 @@
+package move
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/redis/go-redis/v9"
+
+	"stepboard/internal/failpoint"
+)
+
+// Parts that are recorded besides tables and archived buckets.
+const (
+	partBegun    = "begun"
+	partComplete = "complete"
+)
+
+// table is a table that both databases have, with the columns of Postgres.
+type table struct {
+	name    string
+	columns []string
+	// flags says which columns are boolean, which SQLite stores as numbers.
+	flags []bool
+	// identity is the column whose numbers Postgres gives, if there is one.
+	identity string
+}
+
+// list returns the table's columns for a query.
+func (t table) list() string { return strings.Join(t.columns, ", ") }
+
+func tableNames(tables []table) []string {
+	names := make([]string, len(tables))
+	for i, t := range tables {
+		names[i] = t.name
+	}
+	return names
+}
+
+// notCopied are the tables of Postgres that a folder has nothing for: the schema's version, the
+// state of the move, that of processes, which is of the moment, and archived_scores, which
+// copyArchive fills.
+const notCopied = `'goose_db_version', 'folder_moves', 'processes', 'archived_scores'`
+
+// tables returns the tables to copy, by name.
+func (m *mover) tables(ctx context.Context) (tables []table, err error) {
+	rows, err := m.to.SQL.QueryContext(ctx, `
+		SELECT t.relname, a.attname, a.attidentity <> '', a.atttypid = 'boolean'::regtype FROM pg_class t JOIN pg_attribute a ON a.attrelid = t.oid
+		WHERE t.relnamespace = current_schema()::regnamespace AND t.relkind = 'r' AND NOT t.relispartition
+			AND a.attnum > 0 AND NOT a.attisdropped AND t.relname NOT IN (`+notCopied+`)
+		ORDER BY t.relname, a.attnum`)
+	if err != nil {
+		return nil, fmt.Errorf("list tables: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var (
+			name, column   string
+			identity, flag bool
+		)
+		if err := rows.Scan(&name, &column, &identity, &flag); err != nil {
+			return nil, fmt.Errorf("list tables: %w", err)
+		}
+		if len(tables) == 0 || tables[len(tables)-1].name != name {
+			tables = append(tables, table{name: name})
+		}
+		t := &tables[len(tables)-1]
+		t.columns, t.flags = append(t.columns, column), append(t.flags, flag)
+		if identity {
+			t.identity = column
+		}
+	}
+	return tables, rows.Err()
+}
+
+// begin applies the schema, and finds out what is copied already. It returns an error if the servers
+// have data that is not of this move.
+func (m *mover) begin(ctx context.Context) error {
+	if _, err := m.to.Migrate(ctx); err != nil {
+		return err
+	}
+	rows, err := m.to.SQL.QueryContext(ctx, "SELECT folder, part FROM folder_moves")
+	if err != nil {
+		return fmt.Errorf("read folder_moves: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var folder, part string
+		if err := rows.Scan(&folder, &part); err != nil {
+			return fmt.Errorf("read folder_moves: %w", err)
+		}
+		if folder != m.Folder.Moving {
+			return errors.New("postgres has the data of another data folder, or of another move of this one: move needs an empty database")
+		}
+		m.done[part] = true
+	}
+	if err := rows.Err(); err != nil || m.done[partBegun] {
+		return err
+	}
+	if err := m.checkEmpty(ctx); err != nil {
+		return err
+	}
+	if m.Folder.Moving == "" {
+		if err := m.Folder.BeginMove(); err != nil {
+			return err
+		}
+	}
+	failpoint.Hit("move.begun")
+	return m.record(ctx, m.to.SQL, partBegun)
+}
+
+// checkEmpty returns an error if the servers have data.
+func (m *mover) checkEmpty(ctx context.Context) error {
+	tables, err := m.tables(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range append(tableNames(tables), "archived_scores") {
+		var has bool
+		if err := m.to.SQL.QueryRowContext(ctx, "SELECT EXISTS (SELECT FROM "+name+")").Scan(&has); err != nil {
+			return fmt.Errorf("table %s: %w", name, err)
+		}
+		if has {
+			return fmt.Errorf("postgres has data already, in table %s: move needs an empty database", name)
+		}
+	}
+	return m.to.EachRedis(ctx, func(ctx context.Context, server redis.Cmdable) error {
+		for cursor := uint64(0); ; {
+			found, next, err := server.Scan(ctx, cursor, m.Config.Redis.KeyPrefix+"*", scanStep).Result()
+			if err != nil {
+				return fmt.Errorf("look for keys in redis: %w", err)
+			}
+			if len(found) > 0 {
+				return fmt.Errorf("redis has data already, such as key %s: move needs an empty one, or another redis.key_prefix", found[0])
+			}
+			if cursor = next; cursor == 0 {
+				return nil
+			}
+		}
+	})
+}
+
+// scanStep is how many keys Redis looks at in one command.
+const scanStep = 1000
+
+// executor is a database or a transaction of it.
+type executor interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+const recordPart = `INSERT INTO folder_moves (folder, part, at) VALUES ($1, $2, now())`
+
+// record records a part that is copied.
+func (m *mover) record(ctx context.Context, in executor, part string) error {
+	if _, err := in.ExecContext(ctx, recordPart, m.Folder.Moving, part); err != nil {
+		return fmt.Errorf("record what was moved: %w", err)
+	}
+	return nil
+}
+
+// recordIn returns what records a part in a transaction.
+func (m *mover) recordIn(ctx context.Context, part string) func(pgx.Tx) error {
+	return func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, recordPart, m.Folder.Moving, part)
+		return err
+	}
+}
+
+// copyTable copies a table in one transaction.
+func (m *mover) copyTable(ctx context.Context, t table) error {
+	if m.done[t.name] {
+		return nil
+	}
+	//nolint:gosec,rowserrcheck,sqlclosecheck // Postgres has the names, and the rows are read and closed below
+	rows, err := m.from.Reports.SQL.QueryContext(ctx, "SELECT "+t.list()+" FROM "+t.name)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	copied := 0
+	values, places := make([]any, len(t.columns)), make([]any, len(t.columns))
+	for i := range values {
+		places[i] = &values[i]
+	}
+	err = pgx.BeginFunc(ctx, m.to.Archive.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil {
+			return err
+		}
+		_, err := tx.CopyFrom(ctx, pgx.Identifier{t.name}, t.columns, pgx.CopyFromFunc(func() ([]any, error) {
+			if !rows.Next() {
+				return nil, rows.Err()
+			}
+			if copied++; copied%progressEvery == 0 {
+				m.Progress("%s: %d rows", t.name, copied)
+			}
+			if err := rows.Scan(places...); err != nil {
+				return nil, err
+			}
+			for i, flag := range t.flags {
+				if number, ok := values[i].(int64); ok && flag {
+					values[i] = number != 0
+				}
+			}
+			return values, nil
+		}))
+		if err != nil {
+			return withoutRow(err)
+		}
+		failpoint.Hit("move.copied")
+		return m.recordIn(ctx, t.name)(tx)
+	})
+	if err == nil {
+		failpoint.Hit("move.committed")
+	}
+	return err
+}
+
+// progressEvery is the number of rows between two reports of progress.
+const progressEvery = 10_000
+
+// withoutRow returns an error of Postgres without the values of the row that it names, which are
+// somebody's.
+func withoutRow(err error) error {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		return fmt.Errorf("postgres refuses a row: %s (%s), column %q", refused.Message, refused.Code, refused.ColumnName)
+	}
+	return err
+}
+
+// compareTable compares the number of rows and returns it.
+func (m *mover) compareTable(ctx context.Context, t table) (rows int64, err error) {
+	query := "SELECT count(*) FROM " + t.name
+	var copied int64
+	err = m.from.Reports.SQL.QueryRowContext(ctx, query).Scan(&rows)
+	if err == nil {
+		err = m.to.Archive.SQL.QueryRowContext(ctx, query).Scan(&copied)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("count table %s: %w", t.name, err)
+	}
+	if copied != rows {
+		return 0, fmt.Errorf("table %s has %d rows in the folder and %d in Postgres", t.name, rows, copied)
+	}
+	return rows, nil
+}
+
+// copySequences lets Postgres go on with the numbers behind those that SQLite has ever given, as the
+// row id of an erased user must not be given again. It may be repeated.
+func (m *mover) copySequences(ctx context.Context) error {
+	tables, err := m.tables(ctx)
+	if err != nil {
+		return err
+	}
+	sequences := map[string]string{"user_versions": "user_versions"}
+	for _, t := range tables {
+		if t.identity == "" {
+			continue
+		}
+		var name string
+		if err := m.to.SQL.QueryRowContext(ctx, `SELECT pg_get_serial_sequence($1, $2)`, t.name, t.identity).Scan(&name); err != nil {
+			return fmt.Errorf("sequence of %s: %w", t.name, err)
+		}
+		sequences[t.name] = name
+	}
+	rows, err := m.from.Reports.SQL.QueryContext(ctx, "SELECT name, seq FROM sqlite_sequence WHERE seq > 0")
+	if err != nil {
+		return fmt.Errorf("read sequences: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var (
+			name string
+			last int64
+		)
+		if err := rows.Scan(&name, &last); err != nil {
+			return fmt.Errorf("read sequences: %w", err)
+		}
+		if sequence, ok := sequences[name]; ok {
+			if _, err := m.to.SQL.ExecContext(ctx, `SELECT setval($1::regclass, $2)`, sequence, last); err != nil {
+				return fmt.Errorf("sequence of %s: %w", name, err)
+			}
+		}
+	}
+	return rows.Err()
+}
