@@ -2,56 +2,21 @@ package stores
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
-	"errors"
-	"fmt"
-	"sync"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/libtnb/sqlite"
 	"github.com/redis/go-redis/v9"
 	"gorm.io/gorm"
 
 	"stepboard/config"
-	"stepboard/internal/pause"
 	"stepboard/models"
 )
-
-// expireInterval is how often the clock of the embedded Redis is moved forward.
-// Its keys expire only then.
-const expireInterval = time.Second
 
 // embeddedTimeout bounds a command of the embedded Redis. It runs in this process
 // and is never cut off, but interprets its scripts: thousands of updates at once may
 // take seconds on a busy machine.
 const embeddedTimeout = 30 * time.Second
-
-// OpenEmbedded starts a Redis in this process and an SQL database in memory, with
-// the schema applied. The services use them as they use the real ones. All data
-// is lost when they close.
-func OpenEmbedded(ctx context.Context, clock models.Clock) (*Stores, error) {
-	server := miniredis.NewMiniRedis()
-	if err := server.Start(); err != nil {
-		return nil, fmt.Errorf("start embedded redis: %w", err)
-	}
-	s, err := ConnectEmbedded(ctx, server.Addr(), rand.Text(), clock)
-	if err != nil {
-		server.Close()
-		return nil, err
-	}
-	stopExpiry, closeConnections := startExpiry(ctx, server), s.closeServers
-	s.closeServers = func() {
-		closeConnections()
-		stopExpiry()
-		server.Close()
-	}
-	if _, err := s.Migrate(ctx); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
-}
 
 // OpenEmbeddedRedis returns a client of an embedded Redis, which connects at its first use.
 func OpenEmbeddedRedis(addr string) redis.UniversalClient {
@@ -87,16 +52,4 @@ func openMemoryDatabase(ctx context.Context, name string, clock models.Clock) (g
 	db.SetMaxOpenConns(2)
 	held, err = db.Conn(ctx)
 	return g, db, held, err
-}
-
-// startExpiry moves the clock of the embedded Redis forward until stop is called, even if ctx ends
-// before.
-func startExpiry(ctx context.Context, server *miniredis.Miniredis) (stop func()) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	var running sync.WaitGroup
-	running.Go(func() { pause.Every(ctx, expireInterval, func() { server.FastForward(expireInterval) }) })
-	return func() {
-		cancel()
-		running.Wait()
-	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"stepboard/internal/lists"
 	"stepboard/models"
 )
 
@@ -64,18 +65,6 @@ func (h *HotScores) store(ctx context.Context, raises []models.Raise) error {
 	return nil
 }
 
-// rowList returns row ids as an argument.
-func rowList(users []models.RowID) string {
-	list := []byte("[")
-	for i, user := range users {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = strconv.AppendInt(list, int64(user), 10)
-	}
-	return string(append(list, ']'))
-}
-
 // composites returns what users have reported for a bucket, by position; 0 for those who have not.
 // One query.
 func (h *HotScores) composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error) {
@@ -88,7 +77,7 @@ func (h *HotScores) composites(ctx context.Context, bucket *models.Bucket, users
 		Composite models.Composite
 	}
 	err := h.db.WithContext(ctx).Raw(`SELECT u.key AS at, h.composite FROM json_each(?) u
-		JOIN hot_scores h ON h.board = ? AND h.bucket = ? AND h.user_id = u.value`, rowList(users), bucket.Board, bucket.Name).Scan(&found).Error
+		JOIN hot_scores h ON h.board = ? AND h.bucket = ? AND h.user_id = u.value`, lists.JSON(users), bucket.Board, bucket.Name).Scan(&found).Error
 	if err != nil {
 		return nil, fmt.Errorf("read hot scores: %w", err)
 	}
@@ -104,7 +93,7 @@ func (h *HotScores) remove(ctx context.Context, bucket *models.Bucket, users []m
 		return 0, nil
 	}
 	result := h.db.WithContext(ctx).Exec(`DELETE FROM hot_scores WHERE board = ? AND bucket = ?
-		AND user_id IN (SELECT value FROM json_each(?))`, bucket.Board, bucket.Name, rowList(users))
+		AND user_id IN (SELECT value FROM json_each(?))`, bucket.Board, bucket.Name, lists.JSON(users))
 	if result.Error != nil {
 		return 0, fmt.Errorf("remove hot scores: %w", result.Error)
 	}

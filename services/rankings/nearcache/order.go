@@ -19,7 +19,7 @@ const (
 	// orderIdle is how long order lists of a board are kept after the last question for a rank.
 	orderIdle = time.Hour
 	// orderBatch is how many entries change while an order list is locked.
-	orderBatch = 256
+	orderBatch = 64
 )
 
 // order is the order list of a part. Its lock is taken after the stream's, and every change of
