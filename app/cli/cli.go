@@ -61,6 +61,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		p.demoCommand(),
 		p.withSettings(p.serveCommand()),
 		p.withSettings(p.healthCommand()),
+		p.withSettings(p.restoreCommand()),
 		p.migrateCommand(),
 		p.withSettings(p.moveCommand()),
 		p.withSettings(p.tokenCommand()),
@@ -108,7 +109,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("name a command: demo, serve, health, migrate, move, archive, import, rebuild, dead-letters, correct, reviews, token, config, openapi or version")
+			return errors.New("name a command: demo, serve, health, migrate, move, archive, import, rebuild, dead-letters, correct, reviews, webhooks, cursors, erasures, backup, restore, token, config, openapi or version")
 		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
@@ -127,6 +128,7 @@ func (p *program) storesCommands() []*cobra.Command {
 		p.webhooksCommand(),
 		p.cursorsCommand(),
 		p.erasuresCommand(),
+		p.withSettings(p.backupCommand()),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -39,18 +40,11 @@ func (p *program) erasuresCommand() *cobra.Command {
 }
 
 func (p *program) exportErasures(ctx context.Context, a *app.App, path string) error {
-	file, err := p.files.create(path)
-	if err != nil {
+	var n int64
+	err := p.writeFile(path, func(w io.Writer) (err error) {
+		n, err = a.Erasure.WriteFile(ctx, w)
 		return err
-	}
-	out := bufio.NewWriter(file)
-	n, err := a.Erasure.WriteFile(ctx, out)
-	if err == nil {
-		err = out.Flush()
-	}
-	if closing := file.Close(); err == nil {
-		err = closing
-	}
+	})
 	if err != nil {
 		return fmt.Errorf("export erasures to %s: %w", path, err)
 	}
@@ -59,15 +53,23 @@ func (p *program) exportErasures(ctx context.Context, a *app.App, path string) e
 }
 
 func (p *program) applyErasures(ctx context.Context, a *app.App, path string) error {
-	file, err := p.files.open(path)
+	n, err := p.eraseAgain(ctx, a, path)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	n, err := a.Erasure.ApplyFile(ctx, bufio.NewReader(file))
-	if err != nil {
-		return fmt.Errorf("apply the erasures of %s: %w", path, err)
-	}
 	fmt.Fprintf(p.stdout, "%d users are erased again\n", n)
 	return nil
+}
+
+// eraseAgain erases the users whose erasures are in a file, and returns their number.
+func (p *program) eraseAgain(ctx context.Context, a *app.App, path string) (n int64, err error) {
+	file, err := p.files.open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	if n, err = a.Erasure.ApplyFile(ctx, bufio.NewReader(file)); err != nil {
+		return n, fmt.Errorf("apply the erasures of %s: %w", path, err)
+	}
+	return n, nil
 }

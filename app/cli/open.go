@@ -66,6 +66,11 @@ func (p *program) openApp(ctx context.Context, cfg config.Config, log *slog.Logg
 	if err := openStores(ctx, &o); err != nil {
 		return nil, err
 	}
+	return startApp(ctx, o)
+}
+
+// startApp builds and starts the service on the stores of o, without tokens.
+func startApp(ctx context.Context, o app.Options) (*app.App, error) {
 	a, err := buildApp(ctx, o, config.Auth{})
 	if err != nil {
 		return nil, err

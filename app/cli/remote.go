@@ -11,10 +11,13 @@ import (
 	"maps"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"stepboard/internal/stores"
 )
 
 // A command on a data folder that a process serves runs in that process. The client sends a
@@ -37,7 +40,7 @@ type frameKind int
 
 const (
 	// From the serving process. open and create have the file's path, read how many bytes to read
-	// at most, write what to write; each of these and closed is answered with a result.
+	// at most, write what to write; each of these, closed and complete is answered with a result.
 	frameStdout frameKind = iota + 1
 	frameStderr
 	frameStatus
@@ -46,6 +49,7 @@ const (
 	frameRead
 	frameWrite
 	frameClosed
+	frameComplete
 	// From the client.
 	frameResult
 	frameInterrupt
@@ -86,8 +90,35 @@ func (p *peer) send(f any) error {
 type files interface {
 	// open opens a file for reading.
 	open(path string) (io.ReadCloser, error)
-	// create opens a file for writing, empty, and readable for this account only if it is new.
-	create(path string) (io.WriteCloser, error)
+	// create begins a file that only this account can read. Nothing of it is there until it is
+	// complete.
+	create(path string) (newFile, error)
+}
+
+// newFile is a file that is being written.
+type newFile interface {
+	io.Writer
+	// complete puts the file, which is on the disk then, in place of any other of its name.
+	complete() error
+	// discard removes the file if it is not complete.
+	discard()
+}
+
+// writeFile writes a file where the command was typed. After an error it is as it was before.
+func (p *program) writeFile(path string, write func(io.Writer) error) error {
+	file, err := p.files.create(path)
+	if err != nil {
+		return err
+	}
+	defer file.discard()
+	out := bufio.NewWriterSize(file, chunk)
+	if err = write(out); err == nil {
+		err = out.Flush()
+	}
+	if err == nil {
+		err = file.complete()
+	}
+	return err
 }
 
 // ownFiles are those of this process.
@@ -95,8 +126,64 @@ type ownFiles struct{}
 
 func (ownFiles) open(path string) (io.ReadCloser, error) { return os.Open(path) }
 
-func (ownFiles) create(path string) (io.WriteCloser, error) {
-	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+func (ownFiles) create(path string) (newFile, error) {
+	if !replaced(path) {
+		file, err := os.OpenFile(path, os.O_WRONLY, 0)
+		return &outlet{file}, err
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	dir, name := filepath.Split(path)
+	if stores.Keeps(path) || name == secretName && stores.HasDatabase(dir) {
+		return nil, fmt.Errorf("%s belongs to a data folder: choose another name", path)
+	}
+	if dir == "" {
+		dir = "."
+	}
+	file, err := os.CreateTemp(dir, name+".*.part")
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		pathError.Path = path
+	}
+	return &part{file, path}, err
+}
+
+// replaced reports whether a file is made, or made anew: it is no pipe, device or folder.
+func replaced(path string) bool {
+	info, err := os.Stat(path)
+	return err != nil || info.Mode().IsRegular()
+}
+
+// outlet is a pipe or a device.
+type outlet struct{ *os.File }
+
+func (o *outlet) complete() error { return o.Close() }
+
+func (o *outlet) discard() { _ = o.Close() }
+
+// part is a file under another name, beside its own, until it is complete.
+type part struct {
+	*os.File
+
+	path string
+}
+
+func (p *part) complete() error {
+	err := errors.Join(p.Sync(), p.Close())
+	if err == nil {
+		err = os.Rename(p.Name(), p.path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(p.Name()))
+	}
+	return stores.SyncDir(filepath.Dir(p.path))
+}
+
+func (p *part) discard() {
+	if p.Close() == nil { // otherwise it is complete, or was discarded
+		_ = os.Remove(p.Name())
+	}
 }
 
 // exitStatus is the error of a command that ran in another process and has printed its own.
@@ -149,6 +236,7 @@ func lost(err error) error {
 // follow does what the serving process says until the command has ended.
 func (p *program) follow(to *peer) error {
 	var file clientFile
+	defer file.end()
 	for {
 		var f frame
 		if err := to.in.Decode(&f); err != nil {
@@ -167,6 +255,7 @@ func (p *program) follow(to *peer) error {
 		default:
 			// A file may be a pipe that somebody fills slowly. Meanwhile the command may be
 			// interrupted, and end. There is one operation at a time.
+			file.begin(f)
 			go func() { _ = to.send(file.do(f)) }()
 		}
 	}
@@ -175,11 +264,38 @@ func (p *program) follow(to *peer) error {
 // clientFile is the file that a command reads or writes.
 type clientFile struct {
 	read  io.ReadCloser
-	write io.WriteCloser
+	write newFile
+	// makes is set if the file appears when it is complete. No operation on it takes long.
+	makes bool
+	under sync.WaitGroup // operations on such a file
+}
+
+// begin must be called before do.
+func (c *clientFile) begin(f frame) {
+	if f.Kind == frameCreate {
+		c.makes = replaced(f.Text)
+	}
+	if c.makes {
+		c.under.Add(1)
+	}
+}
+
+// end removes a file that is not complete, when the command has ended.
+func (c *clientFile) end() {
+	if !c.makes {
+		return
+	}
+	c.under.Wait()
+	if c.write != nil {
+		c.write.discard()
+	}
 }
 
 // do does an operation and returns its result.
 func (c *clientFile) do(f frame) frame {
+	if c.makes {
+		defer c.under.Done()
+	}
 	result := frame{Kind: frameResult}
 	var err error
 	switch f.Kind {
@@ -197,12 +313,9 @@ func (c *clientFile) do(f frame) frame {
 	case frameWrite:
 		_, err = c.write.Write(f.Data)
 	case frameClosed:
-		if c.read != nil {
-			err = c.read.Close()
-		} else {
-			err = c.write.Close()
-		}
-		*c = clientFile{}
+		err = c.read.Close()
+	case frameComplete:
+		err = c.write.complete()
 	default:
 		err = fmt.Errorf("unknown frame %d", f.Kind)
 	}
@@ -259,7 +372,7 @@ func (s *session) open(path string) (io.ReadCloser, error) {
 	return remoteReader{bufio.NewReaderSize(file, chunk), file}, nil
 }
 
-func (s *session) create(path string) (io.WriteCloser, error) {
+func (s *session) create(path string) (newFile, error) {
 	if _, err := s.ask(frame{Kind: frameCreate, Text: path}); err != nil {
 		return nil, err
 	}
@@ -291,11 +404,13 @@ func (f remoteFile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close closes the client's file.
-func (f remoteFile) Close() error {
-	_, err := f.session.ask(frame{Kind: frameClosed})
+func (f remoteFile) complete() error {
+	_, err := f.session.ask(frame{Kind: frameComplete})
 	return err
 }
+
+// discard does nothing: the client removes what is not complete when the command has ended.
+func (remoteFile) discard() {}
 
 // remoteReader reads the client's file.
 type remoteReader struct {
@@ -306,7 +421,7 @@ type remoteReader struct {
 
 // Close closes the client's file. It never fails: everything was read, or the command has failed.
 func (r remoteReader) Close() error {
-	_ = r.file.Close()
+	_, _ = r.file.session.ask(frame{Kind: frameClosed})
 	return nil
 }
 

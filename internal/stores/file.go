@@ -169,21 +169,6 @@ func (s *Stores) Checkpoint(ctx context.Context) error {
 	return nil
 }
 
-// Backup writes a copy of a folder's database, as it is now, to a file that must not exist or be
-// empty. Everything else goes on meanwhile, and the log grows until the copy is complete.
-func (s *Stores) Backup(ctx context.Context, path string) error {
-	// VACUUM INTO needs a connection that may write, although it does not change the database.
-	conn, err := connect(ctx, s.file.url(commonSettings))
-	if err == nil {
-		_, err = conn.exec(ctx, "VACUUM INTO ?", []driver.NamedValue{{Ordinal: 1, Value: path}})
-		err = errors.Join(err, conn.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("copy the database: %w", err)
-	}
-	return s.Checkpoint(ctx)
-}
-
 // use calls do with a connection, which it takes as jobs do.
 func (f *file) use(ctx context.Context, from *conns, do func(*fileConn) error) error {
 	conn, err := from.take(ctx, priorityJobs, jobPatience)

@@ -505,36 +505,6 @@ func TestTheLogBehindALongReader(t *testing.T) {
 	}
 }
 
-// A copy has what was committed when it began, is a database by itself, and may be written over an
-// empty file, whose mode it keeps.
-func TestBackup(t *testing.T) {
-	t.Parallel()
-	s := folder(t)
-	exec1(t, s.Database, fill, 1, 5000)
-	dir := t.TempDir()
-	path := filepath.Join(dir, "stepboard.db")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- s.Backup(t.Context(), path) }()
-	for n := range 100 {
-		if err := insert(t.Context(), s.Database, -n); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	if mode := testenv.Must(os.Stat(path)).Mode().Perm(); mode != 0o600 {
-		t.Errorf("mode %v", mode)
-	}
-	if err := s.Backup(t.Context(), path); err == nil {
-		t.Error("written over a database")
-	}
-	equal(t, numbers(t, open(t, dir).SQL, "SELECT count(*) FROM numbers WHERE n > 0"), 5000)
-}
-
 // childFolder names the folder of a process that commits.
 const childFolder = "STEPBOARD_TEST_FOLDER"
 

@@ -21,6 +21,9 @@ const (
 	// movingFile has the name of a move that has begun. A folder with this file is opened by that move
 	// only: what was copied must not change behind it.
 	movingFile = "moving"
+	// unfinishedFolder is a folder with a database that is being copied: a backup, or one that is to
+	// be restored. What a process that was killed has left of it goes when the folder is locked.
+	unfinishedFolder = "unfinished"
 )
 
 // ErrFolderInUse means that another process has locked a data folder.
@@ -127,6 +130,9 @@ func (f *Folder) makeAndLock() error {
 		return noRights(err)
 	}
 	f.Moving = strings.TrimSpace(string(moving))
+	if err := f.Discard(); err != nil {
+		return noRights(err)
+	}
 	return f.checkFiles()
 }
 
@@ -165,7 +171,7 @@ func makeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(dir))
+	return SyncDir(filepath.Dir(dir))
 }
 
 // noRights returns the error of a folder that can't be used, with the reason.
@@ -191,5 +197,5 @@ func (f *Folder) WriteFile(name, text string) error {
 	if err := os.Rename(path+".new", path); err != nil {
 		return err
 	}
-	return syncDir(f.Dir)
+	return SyncDir(f.Dir)
 }

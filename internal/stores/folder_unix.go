@@ -48,8 +48,8 @@ func checkAccounts(account int, owner uint32) error {
 	return nil
 }
 
-// syncDir makes the names of new files in a folder survive a loss of power.
-func syncDir(dir string) error {
+// SyncDir makes the names of files in a folder survive a loss of power.
+func SyncDir(dir string) error {
 	file, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -27,5 +27,5 @@ func unlockFile(file *os.File) error { return file.Close() }
 // checkOwner does nothing: there is no root.
 func checkOwner(string) error { return nil }
 
-// syncDir does nothing: folders can't be synced.
-func syncDir(string) error { return nil }
+// SyncDir does nothing: folders can't be synced.
+func SyncDir(string) error { return nil }

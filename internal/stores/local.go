@@ -29,6 +29,15 @@ func OpenFolder(ctx context.Context, dir string, clock models.Clock) (*Stores, e
 
 // Open is OpenFolder for a folder that is locked already. After an error it is still locked.
 func (f *Folder) Open(ctx context.Context, clock models.Clock) (*Stores, error) {
+	s, err := f.open(ctx, clock)
+	if err != nil {
+		return nil, fmt.Errorf("data folder %s %w", f.Dir, err)
+	}
+	return s, nil
+}
+
+// open is Open with errors that do not name the folder.
+func (f *Folder) open(ctx context.Context, clock models.Clock) (*Stores, error) {
 	s := &Stores{Dialect: migrations.SQLite, Folder: f, file: openFile(f.Path(databaseFile))}
 	s.closeServers = func() { //nolint:contextcheck // it is called when ctx has ended
 		if s.file.close() == nil { // otherwise the end of the process unlocks it
@@ -42,7 +51,7 @@ func (f *Folder) Open(ctx context.Context, clock models.Clock) (*Stores, error) 
 		if errors.As(err, &refused) {
 			err = fmt.Errorf("can't be opened: %w", refused)
 		}
-		return nil, fmt.Errorf("data folder %s %w", f.Dir, err)
+		return nil, err
 	}
 	return s, nil
 }

@@ -94,6 +94,8 @@ type Stores struct {
 	Friends, Increments, Reports, Jobs, Archive, Probes Database
 	// file is the folder's database; nil for other stores.
 	file *file
+	// copying is held while a backup is made.
+	copying sync.Mutex
 	// closeServers closes the pools or the embedded servers, after the connections.
 	closeServers func()
 	closing      sync.Once

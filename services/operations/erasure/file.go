@@ -76,6 +76,11 @@ func (s *Service) ApplyFile(ctx context.Context, r io.Reader) (n int64, err erro
 	if err != nil {
 		return 0, err
 	}
+	return s.apply(ctx, secret, erased)
+}
+
+// apply erases the users whose hashes are given, and returns their number.
+func (s *Service) apply(ctx context.Context, secret []byte, erased map[string]bool) (n int64, err error) {
 	for after := models.RowID(0); ; {
 		page, err := s.o.Store.users(ctx, after, filePage)
 		if err != nil {

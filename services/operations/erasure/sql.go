@@ -284,6 +284,24 @@ func (s *Store) page(ctx context.Context, one models.ExportSection, row models.R
 	return page, last, rows.Err()
 }
 
+// add stores erasures of row ids that are neither a user's nor erased.
+func (s *Store) add(ctx context.Context, list []models.Erasure) error {
+	var rows, users []models.RowID
+	for _, e := range list {
+		rows = append(rows, e.Row)
+	}
+	db := s.db.WithContext(ctx)
+	err := db.Table("users").Where("user_id IN ?", rows).Pluck("user_id", &users).Error
+	list = slices.DeleteFunc(list, func(e models.Erasure) bool { return slices.Contains(users, e.Row) })
+	if err == nil && len(list) > 0 {
+		err = db.Clauses(clause.OnConflict{DoNothing: true}).Create(&list).Error
+	}
+	if err != nil {
+		return fmt.Errorf("add erasures: %w", err)
+	}
+	return nil
+}
+
 // user is a user as ApplyFile reads them.
 type user struct {
 	Row  models.RowID  `gorm:"column:user_id"`

@@ -19,8 +19,8 @@ type gap struct {
 	First, Last models.RowID
 }
 
-// skipAhead is how far rebuild moves the counters past the highest numbers that Redis
-// has: the last ones may not have reached it.
+// skipAhead is how far the counters of a restored database are moved past the highest numbers that
+// are known: the last ones may not have reached Redis, and a folder may have lost its database.
 const skipAhead = 1_000_000
 
 // noteHighest reads the counters and the gaps in SQL, and stores the counters in Redis
@@ -111,14 +111,32 @@ func (s *Service) Rebuild(ctx context.Context) (skipped int64, err error) {
 		return 0, models.Unavailable("rebuild users", err)
 	}
 	if behind {
-		to := Counters{Row: max(seen.Row, has.Row) + skipAhead, Version: max(seen.Version, has.Version) + skipAhead}
-		if err := s.store.skip(ctx, to); err != nil {
+		if skipped, err = s.skip(ctx, seen, has); err != nil {
 			return 0, models.Unavailable("rebuild users", err)
 		}
-		skipped = int64(to.Row - has.Row)
 	}
 	if err := s.redis.dropAll(ctx); err != nil {
 		return skipped, models.Unavailable("rebuild users", err)
 	}
 	return skipped, nil
+}
+
+// Skip moves the counters of a restored database past its own and those that the replaced one had, as
+// far as they are known. A few statements.
+func (s *Service) Skip(ctx context.Context, seen Counters) error {
+	has, err := s.store.counters(ctx)
+	if err == nil {
+		_, err = s.skip(ctx, seen, has)
+	}
+	if err != nil {
+		return models.Unavailable("skip row ids", err)
+	}
+	return nil
+}
+
+// skip moves the counters past those that were seen and those of SQL, and returns how many row ids
+// nobody will get.
+func (s *Service) skip(ctx context.Context, seen, has Counters) (skipped int64, err error) {
+	to := Counters{Row: max(seen.Row, has.Row) + skipAhead, Version: max(seen.Version, has.Version) + skipAhead}
+	return int64(to.Row - has.Row), s.store.skip(ctx, to)
 }

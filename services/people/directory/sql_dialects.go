@@ -93,11 +93,10 @@ func (s *Store) counters(ctx context.Context) (c Counters, err error) {
 }
 
 // skip moves the sequences past the given counters, and stores the row ids between as a gap. The
-// lock keeps two processes from storing the same gap. SQLite has nothing to skip: it is never newer
-// or older than the Redis beside it, because both live in one process.
+// lock keeps two processes from storing the same gap.
 func (s *Store) skip(ctx context.Context, to Counters) error {
 	if !isPostgres(s.db) {
-		return nil
+		return s.skipInFile(ctx, to)
 	}
 	return s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		if err := tx.Exec(`LOCK TABLE row_id_gaps IN EXCLUSIVE MODE`).Error; err != nil {
@@ -114,5 +113,23 @@ func (s *Store) skip(ctx context.Context, to Counters) error {
 		}
 		return tx.Exec(`SELECT setval('user_versions', ?) WHERE coalesce(pg_sequence_last_value('user_versions'::regclass), 0) < ?`,
 			to.Version, to.Version).Error
+	})
+}
+
+// skipInFile is skip for SQLite, which keeps no sequence of a table that was always empty.
+func (s *Store) skipInFile(ctx context.Context, to Counters) error {
+	return s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		err := tx.Exec(`INSERT INTO sqlite_sequence (name, seq)
+			SELECT 'users', 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'users')`).Error
+		if err != nil {
+			return err
+		}
+		err = tx.Exec(`INSERT INTO row_id_gaps (first_id, last_id, created_at)
+			SELECT seq + 1, ?, ? FROM sqlite_sequence WHERE name = 'users' AND seq < ?`, to.Row, tx.NowFunc(), to.Row).Error
+		if err != nil {
+			return err
+		}
+		return tx.Exec(`UPDATE sqlite_sequence SET seq = max(seq, CASE name WHEN 'users' THEN ? ELSE ? END)
+			WHERE name IN ('users', 'user_versions')`, to.Row, to.Version).Error
 	})
 }

@@ -1,0 +1,53 @@
+package app
+
+import (
+	"context"
+	"os"
+
+	"stepboard/internal/stores"
+	"stepboard/models"
+	"stepboard/services/operations/erasure"
+	"stepboard/services/people/directory"
+)
+
+// Backup calls use with a checked copy of the data folder's database, as stores.Stores.Backup does.
+func (a *App) Backup(ctx context.Context, use func(from *stores.Folder, copied *os.File) error) error {
+	return a.stores.Backup(ctx, func(copied *os.File) error { return use(a.stores.Folder, copied) })
+}
+
+// Replaced is what a restored database needs of the one that it replaces.
+type Replaced struct {
+	erasures  *erasure.Known
+	sequences map[string]int64
+}
+
+// ReadReplaced reads a data folder's database that is to be replaced. A query for each 10,000 erasures.
+func ReadReplaced(ctx context.Context, st *stores.Stores) (*Replaced, error) {
+	sequences, err := st.Sequences(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known, err := erasure.NewStore(st.Jobs.Gorm, st.Reports.Gorm).Known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Replaced{known, sequences}, nil
+}
+
+// TakeOver erases in a restored database the users whom the replaced one has erased, and returns their
+// number. No id that the replaced one has given is given again. It returns erasure.ErrUnrelated if that
+// is no later state of the restored one. Without the replaced one, which is nil, it only leaves row ids
+// out that may have been given.
+func (a *App) TakeOver(ctx context.Context, r *Replaced) (erased int64, err error) {
+	if r == nil {
+		return 0, a.Directory.Skip(ctx, directory.Counters{})
+	}
+	if erased, err = a.Erasure.TakeOver(ctx, r.erasures); err != nil {
+		return erased, err
+	}
+	seen := directory.Counters{Row: models.RowID(r.sequences["users"]), Version: r.sequences["user_versions"]}
+	if err := a.Directory.Skip(ctx, seen); err != nil {
+		return erased, err
+	}
+	return erased, a.stores.RaiseSequences(ctx, r.sequences)
+}

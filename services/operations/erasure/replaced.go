@@ -1,0 +1,74 @@
+package erasure
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"slices"
+
+	"stepboard/models"
+)
+
+// Known is what a database knows about erasures.
+type Known struct {
+	secret []byte
+	list   []models.Erasure // newest first
+}
+
+// ErrUnrelated means that a database is no earlier state of another one: it has another key.
+var ErrUnrelated = errors.New("is another service's, or a new one")
+
+// Known returns all erasures. One query for each 10,000.
+func (s *Store) Known(ctx context.Context) (*Known, error) {
+	secret, err := s.Key(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := &Known{secret: secret}
+	for before := int64(0); ; {
+		page, err := s.list(ctx, before, filePage)
+		if err != nil {
+			return nil, err
+		}
+		known.list = append(known.list, page...)
+		if len(page) < filePage {
+			return known, nil
+		}
+		before = page[len(page)-1].ID
+	}
+}
+
+// TakeOver erases the users whom a later state of this database has erased, and returns their number.
+// It also stores the erasures of users who came later, because a later backup may be restored next.
+// The row ids of these must not be given to anybody. ErrUnrelated. It reads all users, as ApplyFile
+// does, and needs two statements for each 500 erasures.
+func (s *Service) TakeOver(ctx context.Context, later *Known) (n int64, err error) {
+	secret, err := s.o.Store.Key(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if !bytes.Equal(secret, later.secret) {
+		return 0, ErrUnrelated
+	}
+	erased := make(map[string]bool)
+	for _, e := range later.list {
+		for hash := range slices.Chunk(e.Hash, sha256.Size) {
+			erased[string(hash)] = true
+		}
+	}
+	if n, err = s.apply(ctx, secret, erased); err != nil {
+		return n, err
+	}
+	now := s.now()
+	for chunk := range slices.Chunk(later.list, exportRows) {
+		rows := make([]models.Erasure, len(chunk))
+		for i, e := range chunk { // nothing else of these users is here
+			rows[i] = models.Erasure{Row: e.Row, Hash: e.Hash, BegunAt: e.BegunAt, FinishedAt: &now}
+		}
+		if err := s.o.Store.add(ctx, rows); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
