@@ -102,6 +102,7 @@ func (p *program) restoreCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&erasures, "erasures", "", "also erase the users whose erasures are in this file")
 	cmd.Flags().BoolVar(&none, "no-erasures", false, "restore although nobody knows who was erased since the backup")
+	cmd.MarkFlagsMutuallyExclusive("erasures", "no-erasures")
 	return cmd
 }
 
@@ -180,7 +181,7 @@ func (r *restoration) erase(ctx context.Context, a *app.App) (erased int64, err 
 		return erased, err
 	}
 	if r.erasures != "" {
-		n, err := r.program.eraseAgain(ctx, a, r.erasures)
+		n, err := r.eraseAgain(ctx, a, r.erasures)
 		erased += n
 		if err != nil {
 			return erased, err
