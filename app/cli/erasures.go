@@ -19,7 +19,7 @@ func (p *program) erasuresCommand() *cobra.Command {
 		Use:   "export FILE",
 		Short: "Write all erasures to a file",
 		Long: "Write all erasures to a file, which has no user ids, but a keyed hash of each and the key.\n" +
-			"Keep it apart from the backups of Postgres, and as secret as them.",
+			"Keep it apart from the backups, and as secret as them.",
 		Args: cobra.ExactArgs(1),
 		RunE: p.run(func(ctx context.Context, args []string) error {
 			return p.runOnApp(ctx, func(a *app.App) error { return p.exportErasures(ctx, a, args[0]) })

@@ -49,5 +49,5 @@
 // A database that was restored from a backup must not give a row id again to somebody else.
 // Redis has the highest row id and version that were handed out. serve refuses a database that
 // is behind them. Rebuild moves its counters a million past them, records the row ids between in
-// row_id_gaps, and drops the copies.
+// row_id_gaps, and drops the copies. The command restore does this for a data folder (Skip).
 package directory
