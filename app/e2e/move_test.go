@@ -227,13 +227,15 @@ func TestRefusedMoves(t *testing.T) {
 	p := testenv.ServeFolder(t, dir)
 	move(dir).Fails(t, 1, "in use by another process")
 	p.Stop()
-	key := servers.Config.Redis.KeyPrefix + "other"
-	if err := servers.Redis.Set(t.Context(), key, 1, 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	move(dir).Fails(t, 1, "redis has data already, such as key "+key)
-	if err := servers.Redis.Del(t.Context(), key).Err(); err != nil {
-		t.Fatal(err)
+	for _, prefix := range []string{servers.Config.Redis.KeyPrefix, servers.Config.Redis.KeyPrefix + "[1]?:"} {
+		key := prefix + "other"
+		if err := servers.Redis.Set(t.Context(), key, 1, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		move(dir, "--redis.key_prefix="+prefix).Fails(t, 1, "redis has data already, such as key "+key)
+		if err := servers.Redis.Del(t.Context(), key).Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	exec := func(statement string) {
 		t.Helper()

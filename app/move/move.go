@@ -88,7 +88,7 @@ func Run(ctx context.Context, o Options) (s Summary, err error) {
 		if s, err = m.copy(ctx); err != nil {
 			return s, err
 		}
-		if err := m.record(ctx, m.to.SQL, partComplete); err != nil {
+		if err := m.record(ctx, partComplete); err != nil {
 			return s, err
 		}
 		failpoint.Hit("move.complete")
@@ -107,7 +107,7 @@ func (m *mover) copy(ctx context.Context) (s Summary, err error) {
 			return s, fmt.Errorf("table %s: %w", t.name, err)
 		}
 	}
-	if err := m.copySequences(ctx); err != nil {
+	if err := m.copySequences(ctx, tables); err != nil {
 		return s, err
 	}
 	if s.Archived, s.Buckets, err = m.copyArchive(ctx); err != nil {

@@ -2,7 +2,6 @@ package move
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/internal/failpoint"
+	"stepboard/internal/keys"
 )
 
 // Parts that are recorded besides tables and archived buckets.
@@ -110,7 +110,7 @@ func (m *mover) begin(ctx context.Context) error {
 		}
 	}
 	failpoint.Hit("move.begun")
-	return m.record(ctx, m.to.SQL, partBegun)
+	return m.record(ctx, partBegun)
 }
 
 // checkEmpty returns an error if the servers have data.
@@ -130,7 +130,7 @@ func (m *mover) checkEmpty(ctx context.Context) error {
 	}
 	return m.to.EachRedis(ctx, func(ctx context.Context, server redis.Cmdable) error {
 		for cursor := uint64(0); ; {
-			found, next, err := server.Scan(ctx, cursor, m.Config.Redis.KeyPrefix+"*", scanStep).Result()
+			found, next, err := server.Scan(ctx, cursor, keys.Pattern(m.Config.Redis.KeyPrefix), scanStep).Result()
 			if err != nil {
 				return fmt.Errorf("look for keys in redis: %w", err)
 			}
@@ -147,16 +147,11 @@ func (m *mover) checkEmpty(ctx context.Context) error {
 // scanStep is how many keys Redis looks at in one command.
 const scanStep = 1000
 
-// executor is a database or a transaction of it.
-type executor interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-}
-
 const recordPart = `INSERT INTO folder_moves (folder, part, at) VALUES ($1, $2, now())`
 
 // record records a part that is copied.
-func (m *mover) record(ctx context.Context, in executor, part string) error {
-	if _, err := in.ExecContext(ctx, recordPart, m.Folder.Moving, part); err != nil {
+func (m *mover) record(ctx context.Context, part string) error {
+	if _, err := m.to.SQL.ExecContext(ctx, recordPart, m.Folder.Moving, part); err != nil {
 		return fmt.Errorf("record what was moved: %w", err)
 	}
 	return nil
@@ -175,7 +170,7 @@ func (m *mover) copyTable(ctx context.Context, t table) error {
 	if m.done[t.name] {
 		return nil
 	}
-	//nolint:gosec,rowserrcheck,sqlclosecheck // Postgres has the names, and the rows are read and closed below
+	//nolint:gosec // Postgres has the names
 	rows, err := m.from.Reports.SQL.QueryContext(ctx, "SELECT "+t.list()+" FROM "+t.name)
 	if err != nil {
 		return err
@@ -251,8 +246,8 @@ func (m *mover) compareTable(ctx context.Context, t table) (rows int64, err erro
 
 // copySequences lets Postgres go on with the numbers behind those that SQLite has ever given, as the
 // row id of an erased user must not be given again. It may be repeated.
-func (m *mover) copySequences(ctx context.Context) error {
-	tables, err := m.tables(ctx)
+func (m *mover) copySequences(ctx context.Context, tables []table) error {
+	last, err := m.from.Sequences(ctx)
 	if err != nil {
 		return err
 	}
@@ -267,24 +262,13 @@ func (m *mover) copySequences(ctx context.Context) error {
 		}
 		sequences[t.name] = name
 	}
-	rows, err := m.from.Reports.SQL.QueryContext(ctx, "SELECT name, seq FROM sqlite_sequence WHERE seq > 0")
-	if err != nil {
-		return fmt.Errorf("read sequences: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var (
-			name string
-			last int64
-		)
-		if err := rows.Scan(&name, &last); err != nil {
-			return fmt.Errorf("read sequences: %w", err)
+	for name, sequence := range sequences {
+		if last[name] == 0 {
+			continue // nothing was given yet
 		}
-		if sequence, ok := sequences[name]; ok {
-			if _, err := m.to.SQL.ExecContext(ctx, `SELECT setval($1::regclass, $2)`, sequence, last); err != nil {
-				return fmt.Errorf("sequence of %s: %w", name, err)
-			}
+		if _, err := m.to.SQL.ExecContext(ctx, `SELECT setval($1::regclass, $2)`, sequence, last[name]); err != nil {
+			return fmt.Errorf("sequence of %s: %w", name, err)
 		}
 	}
-	return rows.Err()
+	return nil
 }

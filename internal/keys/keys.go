@@ -3,6 +3,7 @@ package keys
 
 import (
 	"strconv"
+	"strings"
 
 	"stepboard/models"
 )
@@ -14,6 +15,12 @@ import (
 type Builder struct {
 	Prefix string
 }
+
+// Pattern returns the pattern for SCAN of all keys with a beginning.
+func Pattern(begin string) string { return globSpecial.Replace(begin) + "*" }
+
+// globSpecial escapes the characters that have a meaning in a pattern.
+var globSpecial = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
 // Board names one shard of a bucket.
 //

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -229,9 +228,6 @@ func (c *Copies) dropErased(ctx context.Context, users []Erased) (dropped int64,
 	return dropped, nil
 }
 
-// globSpecial escapes the characters that have a meaning in a pattern of keys.
-var globSpecial = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
-
 // scanStep is how many keys a step of dropAll looks at.
 const scanStep = 1000
 
@@ -257,7 +253,7 @@ func (c *Copies) dropAll(ctx context.Context) error {
 
 // drop removes the keys with this beginning that are on one server.
 func (c *Copies) drop(ctx context.Context, node redis.Cmdable, begin string) error {
-	pattern := globSpecial.Replace(begin) + "*"
+	pattern := keys.Pattern(begin)
 	for cursor := uint64(0); ; {
 		found, next, err := node.Scan(ctx, cursor, pattern, scanStep).Result()
 		if err != nil {
