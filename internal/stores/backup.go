@@ -34,7 +34,7 @@ func HasDatabase(dir string) bool {
 func Keeps(path string) bool {
 	dir, name := filepath.Split(path)
 	_, err := os.Stat(filepath.Join(dir, lockName))
-	return err == nil && HasDatabase(dir) && (name == lockName || name == movedFile || strings.HasPrefix(name, databaseFile))
+	return err == nil && HasDatabase(dir) && (name == lockName || name == movedFile || name == movingFile || strings.HasPrefix(name, databaseFile))
 }
 
 // Discard removes the database that is being copied, if any.
