@@ -265,6 +265,9 @@ func (h HTTP) check(dataDir string) error {
 	return nil
 }
 
+// None reports whether nothing is set that tokens can be checked with.
+func (a Auth) None() bool { return a.HS256Secret == "" && a.JWKSURL == "" }
+
 // check returns an error if the settings don't fit each other.
 func (a Auth) check() error {
 	if a.HS256PreviousSecret != "" && a.HS256Secret == "" {
@@ -314,7 +317,7 @@ func optional(t time.Time) *time.Time {
 // RequireServe checks the settings that only serve needs.
 func (c *Config) RequireServe() error {
 	var noAuth error
-	if c.Data.Dir == "" && c.Auth.HS256Secret == "" && c.Auth.JWKSURL == "" {
+	if c.Data.Dir == "" && c.Auth.None() {
 		noAuth = errors.New("auth: set auth.hs256_secret or auth.jwks_url, so that tokens can be checked")
 	}
 	return errors.Join(c.RequireStores(), noAuth)

@@ -136,7 +136,7 @@ func (r *restoration) run(ctx context.Context) (err error) {
 		return errors.Join(err, r.folder.Discard())
 	}
 	fmt.Fprintf(r.stdout, "%s was restored to data folder %s; %d users are erased again\n", r.backup, r.folder.Dir, erased)
-	if _, err := os.Stat(r.folder.Path(secretName)); err != nil && r.cfg.Auth.HS256Secret == "" && r.cfg.Auth.JWKSURL == "" {
+	if _, err := os.Stat(r.folder.Path(secretName)); err != nil && r.cfg.Auth.None() {
 		fmt.Fprintf(r.stdout, "There is no %s: put the former one there, or serve makes another and refuses the tokens of users.\n",
 			filepath.Join(r.folder.Dir, secretName))
 	}

@@ -65,7 +65,7 @@ func (p *program) move(ctx context.Context, cfg config.Config) error {
 	fmt.Fprintf(p.stdout, "%d rows, %d archived scores of %d days and %d entries of boards are in %s, compared, in %v.\n",
 		summary.Rows, summary.Archived, summary.Buckets, summary.Entries, serversText(cfg), time.Since(started).Round(time.Millisecond))
 	fmt.Fprintln(p.stdout, "Nothing serves the folder any more. Start stepboard serve with these settings, without data.dir.")
-	if _, err := os.Stat(folder.Path(secretName)); err == nil && cfg.Auth.HS256Secret == "" && cfg.Auth.JWKSURL == "" {
+	if _, err := os.Stat(folder.Path(secretName)); err == nil && cfg.Auth.None() {
 		fmt.Fprintf(p.stdout, "Tokens stay valid with the folder's secret: auth.hs256_secret is the content of %s.\n", folder.Path(secretName))
 	}
 	return nil

@@ -20,7 +20,7 @@ const secretName = "secret"
 // other way to check tokens is configured.
 func withFolderSecret(cfg config.Config) (config.Auth, error) {
 	auth := cfg.Auth
-	if cfg.Data.Dir == "" || auth.HS256Secret != "" || auth.JWKSURL != "" {
+	if cfg.Data.Dir == "" || !auth.None() {
 		return auth, nil
 	}
 	path := filepath.Join(cfg.Data.Dir, secretName)

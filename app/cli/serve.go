@@ -107,7 +107,7 @@ func openAndBuild(ctx context.Context, o *app.Options) (*app.App, error) {
 		return nil, err
 	}
 	tokens := o.Config.Auth
-	if folder := o.Stores.Folder; folder != nil && tokens.HS256Secret == "" && tokens.JWKSURL == "" {
+	if folder := o.Stores.Folder; folder != nil && tokens.None() {
 		err := makeSecret(folder)
 		if err == nil {
 			tokens, err = withFolderSecret(o.Config)
