@@ -187,14 +187,21 @@ func TestALogOfTheReplacedDatabase(t *testing.T) {
 	if err := restored(t, f, path); err != nil {
 		t.Fatal(err)
 	}
-	if got := names(t, dir); got != "[lock stepboard.db]" {
+	hasNine(t, f)
+}
+
+// hasNine checks a folder that is still locked and has nothing but its database, with nine numbers. It
+// closes the folder.
+func hasNine(t *testing.T, f *stores.Folder) {
+	t.Helper()
+	if got := names(t, f.Dir); got != "[lock stepboard.db]" {
 		t.Errorf("the folder has %s", got)
 	}
-	if err := refused(t, dir); !errors.Is(err, stores.ErrFolderInUse) {
+	if err := refused(t, f.Dir); !errors.Is(err, stores.ErrFolderInUse) {
 		t.Error(err)
 	}
 	f.Close()
-	equal(t, numbers(t, open(t, dir).SQL, "SELECT count(*) FROM numbers"), 9)
+	equal(t, numbers(t, open(t, f.Dir).SQL, "SELECT count(*) FROM numbers"), 9)
 }
 
 // The replaced database can be read first. Then its log is in it, so that it is complete without.
@@ -209,14 +216,7 @@ func TestTheReplacedDatabaseIsClosed(t *testing.T) {
 	if err := old.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got := names(t, dir); got != "[lock stepboard.db]" {
-		t.Errorf("the folder has %s", got)
-	}
-	if err := refused(t, dir); !errors.Is(err, stores.ErrFolderInUse) {
-		t.Error(err)
-	}
-	f.Close()
-	equal(t, numbers(t, open(t, dir).SQL, "SELECT count(*) FROM numbers"), 9)
+	hasNine(t, f)
 }
 
 // What a process that was killed has left of a copy goes when the folder is opened.

@@ -11,6 +11,7 @@ import (
 
 	"stepboard/internal/pause"
 	"stepboard/internal/testenv"
+	"stepboard/internal/testenv/copies"
 	"stepboard/models"
 	"stepboard/services/people/directory"
 )
@@ -29,18 +30,10 @@ func cachedIn(env *testenv.Env, names ...string) int64 {
 	return env.Redis.Exists(context.Background(), names...).Val()
 }
 
-// copiesOf returns the copies in Redis; nil without Redis.
-func copiesOf(env *testenv.Env) *directory.Copies {
-	if env.Redis == nil {
-		return nil
-	}
-	return directory.NewCopies(env.Redis, env.Keys, time.Now)
-}
-
 func newServiceWith(t testing.TB, env *testenv.Env, memory int64) *directory.Service {
 	t.Helper()
 	s := directory.New(directory.Options{
-		Store: directory.NewStore(env.Gorm), Copies: copiesOf(env), Memory: memory, Log: env.Log,
+		Store: directory.NewStore(env.Gorm), Copies: copies.OfUsers(env), Memory: memory, Log: env.Log,
 	})
 	t.Cleanup(s.Close)
 	testenv.Background(t, func(ctx context.Context) {
@@ -357,17 +350,24 @@ func TestAWriterDiesBeforeItRefreshesRedis(t *testing.T) {
 	})
 }
 
+// renewed returns a user who was named Old and then New, the key of their copy in Redis, and what that
+// had then.
+func renewed(t *testing.T, env *testenv.Env, s *directory.Service) (row models.RowID, key, old, latest string) {
+	t.Helper()
+	row = testenv.Must(s.Ensure(t.Context(), "ann"))[0]
+	key = env.Keys.User(row)
+	testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "Old"}))
+	old = env.Redis.Get(t.Context(), key).Val()
+	testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "New"}))
+	return row, key, old, env.Redis.Get(t.Context(), key).Val()
+}
+
 // An old copy never replaces a newer one, in Redis and in the process.
 func TestOldCopiesLose(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	s := newService(t, env)
-	row := testenv.Must(s.Ensure(t.Context(), "ann"))[0]
-	key := env.Keys.User(row)
-	testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "Old"}))
-	old := env.Redis.Get(t.Context(), key).Val()
-	testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "New"}))
-	latest := env.Redis.Get(t.Context(), key).Val()
+	row, key, old, latest := renewed(t, env, s)
 	if err := directory.StoreInRedis(t.Context(), s, old); err != nil {
 		t.Fatal(err)
 	}
@@ -390,12 +390,7 @@ func TestRestore(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	s := newService(t, env)
-	row := testenv.Must(s.Ensure(t.Context(), "ann"))[0]
-	key := env.Keys.User(row)
-	testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "Old"}))
-	old := env.Redis.Get(t.Context(), key).Val()
-	testenv.Must(s.Put(t.Context(), "ann", models.Profile{Nickname: "New"}))
-	latest := env.Redis.Get(t.Context(), key).Val()
+	_, key, old, latest := renewed(t, env, s)
 	for name, since := range map[string]time.Time{"a moment": time.Now(), "everything": {}} {
 		if name == "a moment" && env.Pool == nil {
 			since = env.Clock.Now() // the embedded database has the clock of the test
@@ -449,7 +444,7 @@ func TestErasuresAreHeardLate(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		clock := testenv.NewClock(testenv.Noon)
 		s := directory.New(directory.Options{
-			Store: directory.NewStore(env.Gorm), Copies: copiesOf(env),
+			Store: directory.NewStore(env.Gorm), Copies: copies.OfUsers(env),
 			Memory: 1_000_000, Log: env.Log, Elapsed: clock.Now,
 		})
 		t.Cleanup(s.Close)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stepboard/internal/testenv"
+	"stepboard/internal/testenv/copies"
 	"stepboard/models"
 	"stepboard/services/people/cache"
 	"stepboard/services/people/friends"
@@ -22,18 +23,9 @@ type numbered struct {
 	sets cache.Copies
 }
 
-// setsOf returns copies of sets: in Redis, or in memory if the stores are local. Services of one
-// local process must share them.
-func setsOf(env *testenv.Env) cache.Copies {
-	if env.Redis == nil {
-		return cache.NewLocal(1<<30, time.Hour, time.Now)
-	}
-	return cache.NewStore(env.Redis, env.Keys, 0)
-}
-
 func newService(t testing.TB, env *testenv.Env) numbered {
 	t.Helper()
-	return newServiceOn(env, setsOf(env))
+	return newServiceOn(env, copies.OfSets(env))
 }
 
 func newServiceOn(env *testenv.Env, sets cache.Copies) numbered {

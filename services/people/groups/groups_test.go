@@ -13,6 +13,7 @@ import (
 
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
+	"stepboard/internal/testenv/copies"
 	"stepboard/models"
 	"stepboard/services/people/cache"
 	"stepboard/services/people/friends"
@@ -37,23 +38,14 @@ func (free) TakeJoin(context.Context, models.UserID) error { return nil }
 
 func newFixture(t testing.TB, env *testenv.Env) *fixture {
 	t.Helper()
-	sets := setsOf(env)
+	sets := copies.OfSets(env)
 	hiding := newPrivacy(env, sets)
 	return &fixture{newService(env, sets, hiding, free{}), t, env, hiding}
 }
 
-// setsOf returns copies of sets: in Redis, or in memory if the stores are local. Services of one
-// local process must share them.
-func setsOf(env *testenv.Env) cache.Copies {
-	if env.Redis == nil {
-		return cache.NewLocal(1<<30, time.Hour, time.Now)
-	}
-	return cache.NewStore(env.Redis, env.Keys, 0)
-}
-
 // newProcess returns the service of another process.
 func newProcess(env *testenv.Env, joins groups.JoinLimiter) *groups.Service {
-	sets := setsOf(env)
+	sets := copies.OfSets(env)
 	return newService(env, sets, newPrivacy(env, sets), joins)
 }
 
@@ -255,7 +247,7 @@ func TestUserErasedAMomentAgo(t *testing.T) {
 		group := f.create("1", "2")
 		// To its directory everybody exists.
 		late := groups.New(
-			groups.NewStore(env.Gorm), setsOf(env), f.privacy.Sets(), testenv.Numbers{}, free{}, env.Log)
+			groups.NewStore(env.Gorm), copies.OfSets(env), f.privacy.Sets(), testenv.Numbers{}, free{}, env.Log)
 		_, err := late.Join(ctx, "3", *group.InviteCode)
 		f.refused("joining", err, models.CodeUnavailable)
 		f.check("joining is refused", "2", group.ID, "1", 1, 2)

@@ -4,11 +4,10 @@ import (
 	"context"
 	"slices"
 	"testing"
-	"time"
 
 	"stepboard/internal/testenv"
+	"stepboard/internal/testenv/copies"
 	"stepboard/models"
-	"stepboard/services/people/cache"
 	"stepboard/services/people/friends"
 	"stepboard/services/people/privacy"
 )
@@ -21,20 +20,11 @@ type process struct {
 	friends *friends.Service
 }
 
-// setsOf returns copies of sets: in Redis, or in memory if the stores are local. Services of one
-// local process must share them.
-func setsOf(env *testenv.Env) cache.Copies {
-	if env.Redis == nil {
-		return cache.NewLocal(1<<30, time.Hour, time.Now)
-	}
-	return cache.NewStore(env.Redis, env.Keys, 0)
-}
-
 func newProcess(env *testenv.Env) process { return newProcessWith(env, 0) }
 
 // newProcessWith is newProcess with a limit of changes of hidden in an hour.
 func newProcessWith(env *testenv.Env, perHour int) process {
-	sets, users := setsOf(env), testenv.Numbers{DB: env.Gorm}
+	sets, users := copies.OfSets(env), testenv.Numbers{DB: env.Gorm}
 	graph := friends.New(friends.NewStore(env.Gorm, nil), sets, users, friends.Limits{Pending: 1000, PerDay: 1000}, env.Log)
 	return process{privacy.New(privacy.NewStore(env.Gorm), sets, graph, users, perHour, env.Log), graph}
 }

@@ -9,13 +9,13 @@ import (
 
 	"stepboard/internal/pause"
 	"stepboard/internal/testenv"
+	"stepboard/internal/testenv/copies"
 	"stepboard/models"
 	"stepboard/services/boards/archive"
 	"stepboard/services/boards/board"
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/corrections"
 	"stepboard/services/boards/score"
-	"stepboard/services/people/cache"
 	"stepboard/services/people/directory"
 	"stepboard/services/people/friends"
 	"stepboard/services/people/groups"
@@ -53,7 +53,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 	}
 	f.rules = corrections.NewRules(f.users.Erased())
 	f.boards = env.Entries(env.Clock.Now, f.rules)
-	sets := setsOf(env)
+	sets := copies.OfSets(env)
 	f.friends = friends.New(friends.NewStore(env.Gorm, nil), sets, f.users, friends.Limits{}, env.Log)
 	f.privacy = privacy.New(privacy.NewStore(env.Gorm), sets, f.friends, f.users, 0, env.Log)
 	f.groups = groups.New(groups.NewStore(env.Gorm), sets, f.privacy.Sets(), f.users, nil, env.Log)
@@ -69,28 +69,12 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 // numbered is how many users exist, whose ids are the decimal texts of their rows.
 const numbered = 6000
 
-// setsOf returns copies of sets: in Redis, or in memory.
-func setsOf(env *testenv.Env) cache.Copies {
-	if env.Redis == nil {
-		return cache.NewLocal(1<<30, time.Hour, time.Now)
-	}
-	return cache.NewStore(env.Redis, env.Keys, 0)
-}
-
-// copiesOf returns copies of users' records in Redis, or none.
-func copiesOf(env *testenv.Env) *directory.Copies {
-	if env.Redis == nil {
-		return nil
-	}
-	return directory.NewCopies(env.Redis, env.Keys, time.Now)
-}
-
 // newDirectory returns the directory of a process that has shown nobody yet.
 func newDirectory(t testing.TB, env *testenv.Env) *directory.Service {
 	t.Helper()
 	testenv.NumberUsers(t, env, numbered)
 	d := directory.New(directory.Options{
-		Store: directory.NewStore(env.Gorm), Copies: copiesOf(env), Memory: 64_000_000, Log: env.Log,
+		Store: directory.NewStore(env.Gorm), Copies: copies.OfUsers(env), Memory: 64_000_000, Log: env.Log,
 	})
 	t.Cleanup(d.Close)
 	testenv.Background(t, func(ctx context.Context) {
