@@ -112,6 +112,8 @@ func (c *costs) history(viewer models.RowID, first, last models.Date, wantArchiv
 func newCosts(t *testing.T) *costs {
 	t.Helper()
 	env, queries := countedEnv(t)
+	trips := &testenv.RoundTrips{}
+	env.Redis.AddHook(trips) // before the directory follows changes, as hooks can't be added meanwhile
 	f := newFixture(t, env, 1)
 	friends := make([]models.RowID, 3000)
 	for i := range friends {
@@ -131,8 +133,6 @@ func newCosts(t *testing.T) *costs {
 	for _, b := range due {
 		f.mustArchive(f.archive, b)
 	}
-	trips := &testenv.RoundTrips{}
-	env.Redis.AddHook(trips)
 	return &costs{fixture: f, redis: trips, queries: queries}
 }
 

@@ -254,6 +254,8 @@ func TestMe(t *testing.T) {
 func TestRoundTripsOfAFriendRanking(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
+	counter := &testenv.RoundTrips{}
+	env.Redis.AddHook(counter) // before the directory follows changes, as hooks can't be added meanwhile
 	f := newFixture(t, env, 1)
 	for _, n := range []int{3, 3000} {
 		user := models.RowID(n)
@@ -279,8 +281,6 @@ func TestRoundTripsOfAFriendRanking(t *testing.T) {
 		o := f.options()
 		o.Directory = fresh
 		other := ranking.New(o)
-		counter := &testenv.RoundTrips{}
-		env.Redis.AddHook(counter)
 		for _, tt := range []struct {
 			name            string
 			service         *ranking.Service
