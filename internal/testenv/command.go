@@ -3,6 +3,7 @@ package testenv
 import (
 	"bytes"
 	"io"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -35,10 +36,19 @@ func Start(t testing.TB, args ...string) *Command {
 // ServeFolder starts `serve` on a data folder and waits until it listens.
 func ServeFolder(t testing.TB, dir string, more ...string) *Command {
 	t.Helper()
+	return serveFolder(t, Binary(t), nil, dir, more...)
+}
+
+// serveFolder starts a program's `serve` on a data folder with more variables of the environment.
+func serveFolder(t testing.TB, binary string, env []string, dir string, more ...string) *Command {
+	t.Helper()
 	c := &Command{}
 	serving := make(chan string, 1)
 	args := append([]string{"serve", "--data=" + dir, "--http.addr=127.0.0.1:0"}, more...)
-	c.Process = start(t, Binary(t), serving, func(cmd *exec.Cmd) { cmd.Stdout = &c.out }, args...)
+	c.Process = start(t, binary, serving, func(cmd *exec.Cmd) {
+		cmd.Stdout = &c.out
+		cmd.Env = append(os.Environ(), env...)
+	}, args...)
 	c.awaitListening(serving)
 	return c
 }

@@ -88,7 +88,14 @@ func RunUntil(t testing.TB, step string, args ...string) *Process {
 	return start(t, failpointBinary(t), nil, func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "FAILPOINT="+step) }, args...)
 }
 
-// Killed waits until a process of ServeUntil or RunUntil has been killed at its step.
+// ServeFolderUntil is ServeFolder with a program that is killed at a step, as in ServeUntil; if that
+// is before it listens, its URL is empty.
+func ServeFolderUntil(t testing.TB, step, dir string, more ...string) *Command {
+	t.Helper()
+	return serveFolder(t, failpointBinary(t), []string{"FAILPOINT=" + step}, dir, more...)
+}
+
+// Killed waits until a process of one of these has been killed at its step.
 func (p *Process) Killed() {
 	p.t.Helper()
 	ctx, cancel := untilDeadline(p.t)

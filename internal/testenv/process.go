@@ -174,7 +174,9 @@ func (p *Process) awaitListening(serving <-chan string) {
 		case addr := <-serving: // it was killed at once
 			p.URL = "http://" + addr
 		default:
-			t.Fatalf("serve did not start: %s", p.Log())
+			if !strings.Contains(p.Log(), "killed at ") {
+				t.Fatalf("serve did not start: %s", p.Log())
+			}
 		}
 	case <-ctx.Done():
 		t.Fatalf("serve never listened: %s", p.Log())

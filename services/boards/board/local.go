@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"stepboard/internal/failpoint"
 	"stepboard/models"
 )
 
@@ -232,7 +233,9 @@ func (l *Local) raise(ctx context.Context, raises []models.Raise) (changed int64
 	if err := l.hot.store(ctx, raises); err != nil {
 		return 0, err
 	}
-	return l.show(raises), nil
+	changed = l.show(raises)
+	failpoint.Hit("flush.shown")
+	return changed, nil
 }
 
 // show raises what readers see, and returns how many entries have changed.

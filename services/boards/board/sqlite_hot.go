@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"stepboard/internal/failpoint"
 	"stepboard/internal/lists"
 	"stepboard/models"
 )
@@ -57,11 +58,13 @@ func (h *HotScores) store(ctx context.Context, raises []models.Raise) error {
 				return err
 			}
 		}
+		failpoint.Hit("flush.written")
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("store scores: %w", err)
 	}
+	failpoint.Hit("flush.committed")
 	return nil
 }
 
