@@ -90,7 +90,11 @@ func (p *program) serve(ctx context.Context, cfg config.Config, roles app.Roles,
 	defer traces.Close() //nolint:contextcheck // it comes last, after ctx has ended: until then spans end
 	var a *app.App
 	o := app.Options{Config: cfg, Log: log, Roles: roles, TLS: secure, Traces: traces}
-	err = app.AwaitServers(ctx, cfg.StartupTimeout, log, func() (err error) {
+	patience := cfg.StartupTimeout
+	if cfg.Data.Dir != "" {
+		patience = 0 // there is no server to wait for
+	}
+	err = app.AwaitServers(ctx, patience, log, func() (err error) {
 		a, err = openAndBuild(ctx, &o)
 		return err
 	})
