@@ -168,6 +168,22 @@ func cpuTime(pid int, ended bool) time.Duration {
 	return spent
 }
 
+// machineTime returns the CPU time that all processes, interrupts and other machines on the same
+// cores have used.
+func machineTime() (spent time.Duration) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	// user, nice, system, idle, iowait, irq, softirq, steal
+	for i, field := range strings.Fields(string(text))[1:9] {
+		if ticks, err := strconv.ParseInt(field, 10, 64); err == nil && i != 3 && i != 4 {
+			spent += time.Duration(ticks) * time.Second / ticksPerSecond
+		}
+	}
+	return spent
+}
+
 // memory returns the process's resident memory in bytes: now (VmRSS:), or at its peak (VmHWM:).
 func (p *process) memory(field string) int64 { return p.status(field) << 10 }
 

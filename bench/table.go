@@ -25,6 +25,7 @@ type row struct {
 	rates []float64
 	// The processor time of an operation, in Redis, the process, Postgres and this client.
 	redis, server, postgres, client share
+	others                          share // in all other processes, for a second
 	resident                        int64 // the largest memory of the process after a measurement
 }
 
@@ -47,11 +48,11 @@ func (e *environment) printTable(ctx context.Context, title string, rows ...*row
 			}
 		}
 	}
-	fmt.Printf("\n| %s | a second | ratio | Redis, µs of CPU each | server | Postgres | client | server, MB |\n| --- |%s\n",
-		title, strings.Repeat(" ---: |", 7))
+	fmt.Printf("\n| %s | a second | ratio | Redis, µs of CPU each | server | Postgres | client | server, MB | other processes, cores |\n| --- |%s\n",
+		title, strings.Repeat(" ---: |", 8))
 	for _, r := range rows {
-		fmt.Printf("| %s | %.0f | %.2f | %v | %v | %v | %v | %d |\n", r.name, r.median(), r.median()/cmp.Or(r.base, r).median(),
-			r.redis, r.server, r.postgres, r.client, r.resident>>20)
+		fmt.Printf("| %s | %.0f | %.2f | %v | %v | %v | %v | %d | %.2f |\n", r.name, r.median(), r.median()/cmp.Or(r.base, r).median(),
+			r.redis, r.server, r.postgres, r.client, r.resident>>20, r.others.spent.Seconds()/r.others.operations)
 	}
 	return nil
 }
@@ -68,16 +69,21 @@ func (r *row) run(ctx context.Context, e *environment) error {
 	for i, p := range processes {
 		before[i] = p.cpu()
 	}
-	start := time.Now()
+	start, others := time.Now(), machineTime()
 	rate, err := r.measure(ctx)
 	if err != nil {
 		return err
 	}
-	operations := rate * time.Since(start).Seconds()
+	took := time.Since(start).Seconds()
+	others = machineTime() - others
 	for i, s := range []*share{&r.redis, &r.server, &r.postgres, &r.client} {
-		s.spent += processes[i].cpu() - before[i]
-		s.operations += operations
+		spent := processes[i].cpu() - before[i]
+		s.spent += spent
+		s.operations += rate * took
+		others -= spent
 	}
+	r.others.spent += others
+	r.others.operations += took
 	r.rates = append(r.rates, rate)
 	r.resident = max(r.resident, r.process.memory("VmRSS:"))
 	return nil
