@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -44,11 +43,11 @@ func (e *environment) archiveBench(ctx context.Context) error {
 		}{
 			{&calm, e.wait}, {&busy, func(ctx context.Context) error { return e.archiveDay(ctx, day) }},
 		} {
-			latency, err := p99(ctx, e.service, rankingCallers, rate, e.rankings, m.work)
+			took, err := latencies(ctx, e.service, rankingCallers, rate, e.rankings, m.work)
 			if err != nil {
 				return err
 			}
-			*m.latencies = append(*m.latencies, latency)
+			*m.latencies = append(*m.latencies, p99(took))
 		}
 	}
 	fmt.Printf("\narchiving a day of %d: %.0f rows a second; %d MB resident at most\n", e.board, float64(e.board)/median(took).Seconds(), peak>>20)
@@ -59,22 +58,26 @@ func (e *environment) archiveBench(ctx context.Context) error {
 
 // archiveDay lets the service archive a day, and waits for the end of the run.
 func (e *environment) archiveDay(ctx context.Context, day *models.Bucket) error {
-	body, err := json.Marshal(map[string]string{"board": day.Board, "bucket": day.Day.String()})
-	if err != nil {
-		return err
-	}
-	if err := e.post(ctx, "/v1/admin/archives", body); err != nil {
+	if err := e.call(ctx, "POST", "/v1/admin/archives", map[string]string{"board": day.Board, "bucket": day.Day.String()}, nil); err != nil {
 		return err
 	}
 	for {
-		var state, why string
-		err := e.stores.Pool.QueryRow(ctx, "SELECT state, error FROM board_archives WHERE board = $1 AND bucket = $2 ORDER BY run DESC",
-			day.Board, day.Name).Scan(&state, &why)
+		var list struct {
+			Runs []struct {
+				State models.ArchiveState `json:"state"`
+				Error string              `json:"error"`
+			} `json:"runs"`
+		}
+		err := e.call(ctx, "GET", fmt.Sprintf("/v1/admin/archives?board=%s&bucket=%s", day.Board, day.Name), nil, &list)
 		switch {
-		case err != nil || state == "complete":
+		case err != nil:
 			return err
-		case state == "failed":
-			return fmt.Errorf("archive %v: %s", day.Day, why)
+		case len(list.Runs) == 0:
+			return fmt.Errorf("there is no run of %v", day.Day)
+		case list.Runs[0].State == models.ArchiveComplete:
+			return nil
+		case list.Runs[0].State == models.ArchiveFailed:
+			return fmt.Errorf("archive %v: %s", day.Day, list.Runs[0].Error)
 		}
 		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
 			return err

@@ -36,8 +36,8 @@ type environment struct {
 	app  *app.App
 	keys sharedKeys
 
-	redisServer, postgresServer *process
-	service, bare               *process
+	redisServer, postgresServer *process // nil with a data folder
+	service                     *process
 
 	rankings, uploads [][]byte // requests of each viewer
 
@@ -63,7 +63,7 @@ func newEnvironment(ctx context.Context, s settings) (_ *environment, err error)
 		return nil, err
 	}
 	// The service starts first: as it has never seen this Redis, it drops the friend sets there.
-	for _, step := range []func(context.Context) error{e.openApp, e.findStores, e.startService, e.fill, e.startBare, e.buildRequests} {
+	for _, step := range []func(context.Context) error{e.openApp, e.findStores, e.startService, e.fill, e.buildRequests} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -113,15 +113,17 @@ func createSchema(ctx context.Context, dsn, schema string) (string, error) {
 	return u.String(), errors.Join(err, conn.Close(ctx))
 }
 
-// openApp creates the users, and starts the service in this process.
+// openApp starts the service in this process.
 func (e *environment) openApp(ctx context.Context) (err error) {
-	if e.stores, err = stores.Open(ctx, e.config, time.Now, nil); err != nil {
+	if dir := e.config.Data.Dir; dir != "" {
+		e.stores, err = stores.OpenFolder(ctx, dir, time.Now)
+	} else {
+		e.stores, err = stores.Open(ctx, e.config, time.Now, nil)
+	}
+	if err != nil {
 		return err
 	}
 	if _, err := e.stores.Migrate(ctx); err != nil {
-		return err
-	}
-	if err := e.fillUsers(ctx, firstUser, max(e.board, ledgerUsers)); err != nil {
 		return err
 	}
 	e.app, err = app.Build(ctx, app.Options{
@@ -135,7 +137,7 @@ func (e *environment) openApp(ctx context.Context) (err error) {
 
 // close stops the servers.
 func (e *environment) close() error {
-	errs := []error{e.service.stop(), e.bare.stop()}
+	errs := []error{e.service.stop()}
 	if e.app != nil {
 		errs = append(errs, e.app.Close())
 	}
@@ -147,7 +149,7 @@ func (e *environment) close() error {
 
 // startService builds and starts the service.
 func (e *environment) startService(ctx context.Context) (err error) {
-	out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(e.folder, "stepboard"), ".").CombinedOutput()
+	out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", filepath.Join(e.folder, "stepboard"), "stepboard").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("build: %w: %s", err, out)
 	}
@@ -165,12 +167,14 @@ func (e *environment) serve(ctx context.Context, name string, more ...string) (*
 }
 
 // startBare starts the bare handler, as a process of its own.
-func (e *environment) startBare(ctx context.Context) error {
+func (e *environment) startBare(ctx context.Context) (*process, error) {
+	if err := e.rdb.Copy(ctx, e.keys.board, uploadKey, 0, true).Err(); err != nil {
+		return nil, err
+	}
 	self, err := os.Executable()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	e.bare, err = e.start(ctx, "bare", self,
+	return e.start(ctx, "bare", self,
 		"-bare", e.config.Redis.Addrs[0], "-limit", fmt.Sprint(e.limit), "-prefix", e.keys.Prefix, "-key", e.keys.board)
-	return err
 }

@@ -36,28 +36,34 @@ const (
 
 // fillUsers creates users with names and pictures, as if they had never changed these.
 func (e *environment) fillUsers(ctx context.Context, first models.RowID, users int) error {
-	_, err := e.stores.Pool.Exec(ctx, `
+	err := e.stores.Gorm.WithContext(ctx).Exec(`
+		WITH RECURSIVE numbers (i) AS (SELECT CAST(? AS bigint) UNION ALL SELECT i + 1 FROM numbers WHERE i < ?)
 		INSERT INTO users (user_id, external_id, nickname, avatar_url, created_at)
-		SELECT i, i::text, $3::text || i, $4::text || i || $5::text, now() - interval '1 day'
-		FROM generate_series($1::bigint, $1 + $2 - 1) AS i`,
-		first, users, namePrefix, picturePrefix, pictureSuffix)
+		SELECT i, CAST(i AS text), CAST(? AS text) || i, CAST(? AS text) || i || CAST(? AS text), ? FROM numbers`,
+		first, first+models.RowID(users)-1, namePrefix, picturePrefix, pictureSuffix, time.Now().AddDate(0, 0, -1)).Error
 	if err != nil {
 		return err
 	}
-	if _, err := e.stores.Pool.Exec(ctx, "SELECT setval(pg_get_serial_sequence('users', 'user_id'), max(user_id)) FROM users"); err != nil {
-		return err
+	if e.stores.Folder == nil {
+		_, err = e.stores.Pool.Exec(ctx, "SELECT setval(pg_get_serial_sequence('users', 'user_id'), max(user_id)) FROM users")
 	}
-	return e.vacuum(ctx, "users")
+	return errors.Join(err, e.vacuum(ctx, "users"))
 }
 
 // vacuum does what autovacuum might otherwise do during a measurement.
 func (e *environment) vacuum(ctx context.Context, table string) error {
+	if e.stores.Folder != nil {
+		return e.stores.Analyze(ctx, table)
+	}
 	_, err := e.stores.Pool.Exec(ctx, "VACUUM ANALYZE "+table)
 	return err
 }
 
-// fill creates the board and the friendships of the viewers.
+// fill creates the users, the board and the friendships of the viewers.
 func (e *environment) fill(ctx context.Context) (err error) {
+	if err := e.fillUsers(ctx, firstUser, max(e.board, ledgerUsers)); err != nil {
+		return err
+	}
 	var bucket *models.Bucket
 	e.boardBytes, err = e.memoryGrowth(ctx, func() (err error) {
 		bucket, err = e.fillBoard(ctx, "steps", 0)
@@ -81,22 +87,27 @@ func (e *environment) fill(ctx context.Context) (err error) {
 		return err
 	}
 	e.keys.board = e.keys.Board(bucket, 0)
-	return e.rdb.Copy(ctx, e.keys.board, uploadKey, 0, true).Err()
+	return nil
 }
 
 // fillBoard gives the users a score on a day of a board, as their uploads would have, and returns
 // its bucket. The day is a number of days ago.
 func (e *environment) fillBoard(ctx context.Context, name string, ago int) (*models.Bucket, error) {
+	bucket, err := e.bucket(ctx, name, ago)
+	if err != nil {
+		return nil, err
+	}
+	return bucket, raise(ctx, e.app.Entries.EntriesAt(bucket.StartsAt), bucket, firstUser, e.board)
+}
+
+// bucket creates the bucket of a day, if there is none.
+func (e *environment) bucket(ctx context.Context, name string, ago int) (*models.Bucket, error) {
 	b, err := e.app.Catalog.Definitions.Board(name)
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now()
-	bucket, err := e.app.Catalog.Buckets.ForImport(ctx, b, b.Today(now)-models.Date(ago), now)
-	if err != nil {
-		return nil, err
-	}
-	return bucket, raise(ctx, e.app.Entries.EntriesAt(bucket.StartsAt), bucket, firstUser, e.board)
+	return e.app.Catalog.Buckets.ForImport(ctx, b, b.Today(now)-models.Date(ago), now)
 }
 
 // raise gives a number of users, from the first one on, random scores of a bucket.

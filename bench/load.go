@@ -100,9 +100,11 @@ func loadAtRate(ctx context.Context, addr string, connections, rate int, request
 	return all, err
 }
 
-// p99 sends requests at a constant rate while work runs, whether or not earlier ones are answered,
-// and returns the 99th percentile of their latencies.
-func p99(ctx context.Context, p *process, connections, rate int, requests [][]byte, work func(context.Context) error) (time.Duration, error) {
+// latencies sends requests at a constant rate while work runs, whether or not earlier ones are
+// answered, and returns their latencies, ascending.
+func latencies(
+	ctx context.Context, p *process, connections, rate int, requests [][]byte, work func(context.Context) error,
+) ([]time.Duration, error) {
 	ctx, stop := context.WithCancel(ctx)
 	worked := make(chan error, 1)
 	go func() {
@@ -111,12 +113,12 @@ func p99(ctx context.Context, p *process, connections, rate int, requests [][]by
 	}()
 	took, err := loadAtRate(ctx, p.addr, connections, rate, requests)
 	stop()
-	if err := errors.Join(err, <-worked); err != nil {
-		return 0, err
-	}
 	slices.Sort(took)
-	return took[len(took)*99/100], nil
+	return took, errors.Join(err, <-worked)
 }
+
+// p99 returns the 99th percentile of latencies.
+func p99(ascending []time.Duration) time.Duration { return ascending[len(ascending)*99/100] }
 
 // wait is work that takes the time of a measurement, and does nothing.
 func (e *environment) wait(ctx context.Context) error { return pause.For(ctx, e.seconds) }

@@ -59,6 +59,8 @@ var parts = []struct {
 	name string
 	run  func(*environment, context.Context) error
 }{
+	// It is the first, because it measures the memory of Redis and Postgres.
+	{"folder", (*environment).folderBench},
 	{"serving", (*environment).servingBench},
 	{"cold", (*environment).coldBench},
 	{"near", (*environment).nearBench},

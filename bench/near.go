@@ -161,11 +161,11 @@ func (e *environment) printSlowest(ctx context.Context, what string, rows []*row
 					return err
 				}
 			}
-			took, err := p99(ctx, r.process, nearConnections, int(r.median()/2), list, e.wait)
+			took, err := latencies(ctx, r.process, nearConnections, int(r.median()/2), list, e.wait)
 			if err != nil {
 				return err
 			}
-			slowest[r] = append(slowest[r], took)
+			slowest[r] = append(slowest[r], p99(took))
 		}
 	}
 	fmt.Printf("\n| %s, at half the rate above | p99 |\n| --- | ---: |\n", what)

@@ -129,19 +129,27 @@ func (p *process) cpu() time.Duration {
 		return 0
 	}
 	spent := cpuTime(p.pid, p.withChildren)
-	if !p.withChildren {
-		return spent
-	}
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", p.pid, p.pid))
-	if err != nil {
-		return spent
-	}
-	for _, child := range strings.Fields(string(children)) {
-		if pid, err := strconv.Atoi(child); err == nil {
-			spent += cpuTime(pid, false)
-		}
+	for _, child := range p.children() {
+		spent += cpuTime(child, false)
 	}
 	return spent
+}
+
+// children returns the child processes, if the process is one with children.
+func (p *process) children() (pids []int) {
+	if !p.withChildren {
+		return nil
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", p.pid, p.pid))
+	if err != nil {
+		return nil
+	}
+	for _, child := range strings.Fields(string(text)) {
+		if pid, err := strconv.Atoi(child); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // cpuTime returns the CPU time of a process and, if ended is true, of its children
@@ -187,12 +195,29 @@ func machineTime() (spent time.Duration) {
 // memory returns the process's resident memory in bytes: now (VmRSS:), or at its peak (VmHWM:).
 func (p *process) memory(field string) int64 { return p.status(field) << 10 }
 
-// status returns a number of the process's status; 0 if it has none.
-func (p *process) status(field string) (n int64) {
+// share returns the process's resident memory in bytes, with that of its children. Of what several
+// processes share, each has its part.
+func (p *process) share() (bytes int64) {
 	if p == nil {
 		return 0
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+	for _, pid := range append(p.children(), p.pid) {
+		bytes += number(pid, "smaps_rollup", "Pss:") << 10
+	}
+	return bytes
+}
+
+// status returns a number of the process's status; 0 if it has none.
+func (p *process) status(field string) int64 {
+	if p == nil {
+		return 0
+	}
+	return number(p.pid, "status", field)
+}
+
+// number returns a number of a file in /proc of a process; 0 if it has none.
+func number(pid int, file, field string) (n int64) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 	if err != nil {
 		return 0
 	}

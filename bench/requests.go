@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	mathrand "math/rand/v2"
 	"net/http"
 	"strconv"
@@ -86,8 +88,8 @@ func (e *environment) redisRow(name string, callers, viewers int) *row {
 }
 
 const (
-	// batchScores is the number of scores of a batch call.
-	batchScores = 1000
+	// batchScores is the number of scores of a batch call, and batches that of different calls.
+	batchScores, batches = 1000, 64
 	// batchCallers is the number of concurrent batch calls.
 	batchCallers = 8
 	// firstScore is more than the scores that boards are filled with. Scores that are uploaded
@@ -120,27 +122,36 @@ func (e *environment) batchRequests(board string, score func(userScore) any) ([]
 // userScore is one score of a batch.
 type userScore struct{ user, score int64 }
 
-// randomBatches returns 64 batches, the same ones in every call.
+// randomBatches returns batches, the same ones in every call.
 func (e *environment) randomBatches() [][]userScore {
 	rng := mathrand.New(mathrand.NewPCG(7, 8))
-	batches := make([][]userScore, 64)
-	for i := range batches {
-		batches[i] = make([]userScore, batchScores)
-		for j := range batches[i] {
-			batches[i][j] = userScore{user: int64(firstUser + rng.IntN(e.board)), score: int64(firstScore + rng.IntN(1000))}
+	list := make([][]userScore, batches)
+	for i := range list {
+		list[i] = make([]userScore, batchScores)
+		for j := range list[i] {
+			list[i][j] = userScore{user: int64(firstUser + rng.IntN(e.board)), score: int64(firstScore + rng.IntN(1000))}
 		}
 	}
-	return batches
+	return list
 }
 
-// rising returns a source of uploads that send templates in turn, with a larger score in
-// place of scorePlace each time.
+// rising returns a source of uploads that send templates in turn, with a score in place of
+// scorePlace that is larger than those of all sources with the same counter before.
 func rising(templates [][]byte, sent *atomic.Int64) func() []byte {
 	return func() []byte {
 		n := int(sent.Add(1))
-		score := strconv.AppendInt(nil, firstScore+int64(n/len(templates)), 10)
+		score := strconv.AppendInt(nil, firstScore+int64(n/batches), 10)
 		return bytes.ReplaceAll(templates[n%len(templates)], []byte(scorePlace), score)
 	}
+}
+
+// render returns each of the templates once, as rising sends them.
+func render(templates [][]byte, sent *atomic.Int64) [][]byte {
+	requests, next := make([][]byte, len(templates)), rising(templates, sent)
+	for i := range requests {
+		requests[i] = next()
+	}
+	return requests
 }
 
 // today is the current day of the boards.
@@ -148,24 +159,35 @@ func today() models.Date {
 	return models.DateOf(time.Now().In(time.FixedZone("Asia/Shanghai", 8*3600)))
 }
 
-// post sends a body to the service as an operator. The service must accept it.
-func (e *environment) post(ctx context.Context, path string, body []byte) (err error) {
+// call sends a request to the service as an operator, with a body as JSON unless it is nil, and
+// decodes the answer unless that is nil. The service must accept it.
+func (e *environment) call(ctx context.Context, method, path string, body, answer any) (err error) {
 	token, err := e.token("1", auth.ScopeAdmin)
 	if err != nil {
 		return err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+e.service.addr+path, bytes.NewReader(body))
+	var encoded bytes.Buffer
+	if body != nil {
+		if err := json.NewEncoder(&encoded).Encode(body); err != nil {
+			return err
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+e.service.addr+path, &encoded)
 	if err != nil {
 		return err
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
-	answer, err := http.DefaultClient.Do(r)
+	got, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, answer.Body.Close()) }()
-	if answer.StatusCode/100 != 2 {
-		return fmt.Errorf("POST %s: %s", path, answer.Status)
+	defer func() { err = errors.Join(err, got.Body.Close()) }()
+	if got.StatusCode/100 != 2 {
+		return fmt.Errorf("%s %s: %s", method, path, got.Status)
 	}
-	return nil
+	if answer == nil {
+		_, err := io.Copy(io.Discard, got.Body)
+		return err
+	}
+	return json.NewDecoder(got.Body).Decode(answer)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -14,7 +15,12 @@ const (
 )
 
 // servingBench measures rankings and uploads.
-func (e *environment) servingBench(ctx context.Context) error {
+func (e *environment) servingBench(ctx context.Context) (err error) {
+	bare, err := e.startBare(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, bare.stop()) }()
 	var rankings, scores [][]byte
 	for v, upload := range e.uploads {
 		user := viewer(v).String()
@@ -23,9 +29,9 @@ func (e *environment) servingBench(ctx context.Context) error {
 		scores = append(scores, httpRequest("POST", "/score/"+user, "", body))
 	}
 	commands := e.redisRow("friend ranking: go-redis loop, SMEMBERS + ZMSCORE, 32 goroutines", rankingCallers, e.viewers)
-	bareRanking := e.loadRow("friend ranking: bare Gin handler, 32 connections", e.bare, rankingCallers, 1, rotate(rankings))
+	bareRanking := e.loadRow("friend ranking: bare Gin handler, 32 connections", bare, rankingCallers, 1, rotate(rankings))
 	ranking := e.loadRow("friend ranking: Stepboard, 32 connections", e.service, rankingCallers, 1, rotate(e.rankings))
-	bareUpload := e.loadRow("upload: bare Gin handler, one ZADD a request, 64 connections", e.bare, uploadCallers, 1, rotate(scores))
+	bareUpload := e.loadRow("upload: bare Gin handler, one ZADD a request, 64 connections", bare, uploadCallers, 1, rotate(scores))
 	upload := e.loadRow("upload: Stepboard, 64 connections", e.service, uploadCallers, 1, rotate(e.uploads))
 	bareRanking.base, ranking.base, upload.base = commands, commands, bareUpload
 	if err := e.printTable(ctx, "what", commands, bareRanking, ranking, bareUpload, upload); err != nil {
