@@ -49,7 +49,7 @@ var replacements = []struct{ doc, command, instead, why string }{
 	{"docs/client.md", "npm run build", "", "the client's own tests do, elsewhere"},
 	{"docs/client.md", "npm install ../stepboard/clients/typescript", "", "it is for another folder"},
 	{"docs/performance.md", "make bench", "make --dry-run bench", "it takes minutes and all cores"},
-	{"docs/performance.md", "scripts/with-servers go run ./bench -board 50000 -rounds 1 -time 1s", "go run ./bench -board 50000 -rounds 1 -time 1s -h", "it takes a minute and all cores"},
+	{"docs/performance.md", "scripts/with-servers go run ./bench -board 50000 -rounds 1 -time 1s", "go run ./bench -board 50000 -rounds 1 -time 1s -h", "it takes minutes and all cores"},
 }
 
 // operationsSetup prepares the state that docs/operations.md expects: archived
