@@ -36,7 +36,7 @@ func NewTLS(cfg config.Config, log *slog.Logger) (*tls.Config, error) {
 		}
 		c.GetCertificate = f.get
 	case len(cfg.HTTP.ACMEHosts) > 0:
-		c.GetCertificate = certificatesOf(newACME(cfg.HTTP.ACMEHosts, cfg.Data.Dir), log)
+		c.GetCertificate = certificatesOf(newACME(cfg), log)
 		c.NextProtos = append(c.NextProtos, acme.ALPNProto) // the challenge TLS-ALPN-01
 	default:
 		return nil, nil //nolint:nilnil // as documented
@@ -98,12 +98,13 @@ func (f *certificateFiles) reload() error {
 	return nil
 }
 
-// newACME returns what obtains certificates for hosts from Let's Encrypt, and renews them. It
-// keeps them in a folder of their own in the data folder, with mode 0700.
-func newACME(hosts []string, dataDir string) *autocert.Manager {
+// newACME returns what obtains certificates for http.acme_hosts, and renews them. It keeps them in a
+// folder of their own in the data folder, with mode 0700.
+func newACME(cfg config.Config) *autocert.Manager {
 	return &autocert.Manager{
-		Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(hosts...),
-		Cache: autocert.DirCache(filepath.Join(dataDir, "certificates")),
+		Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(cfg.HTTP.ACMEHosts...),
+		Cache:  autocert.DirCache(filepath.Join(cfg.Data.Dir, "certificates")),
+		Client: &acme.Client{DirectoryURL: cfg.HTTP.ACMEDirectory}, // "" is that of Let's Encrypt
 	}
 }
 

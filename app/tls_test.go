@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
 	"errors"
 	"io"
@@ -20,8 +19,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"golang.org/x/crypto/acme"
 
 	"stepboard/config"
 	"stepboard/internal/testenv"
@@ -151,24 +148,21 @@ func TestCertificatesFromAnAuthority(t *testing.T) {
 	}))
 	t.Cleanup(authority.Close)
 	dir := t.TempDir()
-	m := newACME([]string{"a.example.com", "b.example.com"}, dir)
-	m.Client = &acme.Client{DirectoryURL: authority.URL}
+	cfg := config.Default()
+	cfg.Data.Dir, cfg.HTTP.ACMEHosts, cfg.HTTP.ACMEDirectory = dir, []string{"a.example.com", "b.example.com"}, authority.URL
+	m := newACME(cfg)
 	var log bytes.Buffer
 	get := certificatesOf(m, slog.New(slog.NewTextHandler(&log, nil)))
 	stored := testenv.NewCertificate(t, "a.example.com")
 	if err := m.Cache.Put(t.Context(), "a.example.com", append(stored.Key, stored.Cert...)); err != nil {
 		t.Fatal(err)
 	}
-	challenge := testenv.NewCertificate(t, "b.example.com", pkix.Extension{Id: []int{1, 3, 6, 1, 5, 5, 7, 1, 31}, Critical: true, Value: []byte{4, 0}})
-	if err := m.Cache.Put(t.Context(), "b.example.com+token", append(challenge.Key, challenge.Cert...)); err != nil {
-		t.Fatal(err)
-	}
 	if info := testenv.Must(os.Stat(filepath.Join(dir, "certificates"))); info.Mode().Perm() != 0o700 {
 		t.Errorf("the certificates' folder has mode %v", info.Mode())
 	}
-	hello := func(host string, protocols ...string) (string, error) {
+	hello := func(host string) (string, error) {
 		cert, err := get(&tls.ClientHelloInfo{
-			ServerName: host, SupportedProtos: protocols, SupportedCurves: []tls.CurveID{tls.CurveP256},
+			ServerName: host, SupportedCurves: []tls.CurveID{tls.CurveP256},
 			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}, SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256},
 		})
 		if err != nil {
@@ -179,17 +173,12 @@ func TestCertificatesFromAnAuthority(t *testing.T) {
 	if host, err := hello("a.example.com"); err != nil || host != "a.example.com" {
 		t.Errorf("a stored certificate: %s, %v", host, err)
 	}
-	if host, err := hello("b.example.com", acme.ALPNProto); err != nil || host != "b.example.com" {
-		t.Errorf("the challenge: %s, %v", host, err)
-	}
 	if _, err := hello("c.example.com"); err == nil || calls.Load() > 0 || log.Len() > 0 {
 		t.Errorf("another host: %v, %d calls of the authority, log %s", err, calls.Load(), log.String())
 	}
 	if _, err := hello("b.example.com"); err == nil || calls.Load() == 0 || !strings.Contains(log.String(), "b.example.com") {
 		t.Errorf("a refusing authority: %v, %d calls, log %s", err, calls.Load(), log.String())
 	}
-	cfg := config.Default()
-	cfg.Data.Dir, cfg.HTTP.ACMEHosts = dir, []string{"a.example.com"}
 	secure := testenv.Must(NewTLS(cfg, slog.New(slog.DiscardHandler)))
 	if got := strings.Join(secure.NextProtos, " "); got != "http/1.1 acme-tls/1" {
 		t.Errorf("clients are offered %s", got)

@@ -53,7 +53,8 @@ type HTTP struct {
 	TLSCert        string `koanf:"tls_cert" example:"/etc/stepboard/fullchain.pem" doc:"PEM file of the certificate of http.addr, with its chain. A renewed one is served without a restart. Empty: plain HTTP, or http.acme_hosts."`
 	TLSKey         string `koanf:"tls_key" example:"/etc/stepboard/privkey.pem" doc:"PEM file of the key of http.tls_cert."`
 	// ACMEHosts are the only names for which certificates are obtained.
-	ACMEHosts []string `koanf:"acme_hosts" validate:"dive,fqdn" doc:"Names of the service, such as steps.example.com, for which it obtains certificates from Let's Encrypt, whose terms you thereby accept. It needs data.dir."`
+	ACMEHosts     []string `koanf:"acme_hosts" validate:"dive,fqdn" doc:"Names of the service, such as steps.example.com, for which it obtains certificates from Let's Encrypt, whose terms you thereby accept. It needs data.dir."`
+	ACMEDirectory string   `koanf:"acme_directory" validate:"omitempty,http_url" doc:"Address of the directory of another authority that speaks ACME, for http.acme_hosts. SSL_CERT_FILE names its root certificate. Empty: Let's Encrypt."`
 	// CORSOrigins are compared with the Origin of a call, whatever the case.
 	CORSOrigins []string `koanf:"cors_origins" validate:"dive,origin" doc:"Origins of pages that may call the API from a browser, such as https://app.example.com or capacitor://localhost, without a path. *: every page, which still needs the visitor's token. Empty: only pages of the service's own origin."`
 	// TrustedProxies are the only senders whose X-Forwarded-For is read.

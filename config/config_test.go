@@ -206,6 +206,7 @@ func TestBadValuesNameTheKey(t *testing.T) {
 		{"http: {tls_key: a.pem}", "http.tls_cert: must be set beside http.tls_key"},
 		{"http: {tls_cert: a.pem, tls_key: b.pem, acme_hosts: [a.example.com]}\ndata: {dir: d}", "http.acme_hosts: certificates are obtained, or"},
 		{"http: {acme_hosts: [a.example.com]}", "http.acme_hosts: needs data.dir"},
+		{"http: {acme_directory: 'https://ca.example.com/'}", "http.acme_directory: needs http.acme_hosts"},
 		{"http: {acme_hosts: ['a.example.com:443']}", "http.acme_hosts[0]: must be a host name"},
 		{"http: {acme_hosts: ['*.example.com']}", "http.acme_hosts[0]: must be a host name"},
 		{"limits: {user_per_minute: -1}", "limits.user_per_minute: must be at least 0"},

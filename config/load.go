@@ -259,6 +259,8 @@ func (h HTTP) check(dataDir string) error {
 		return errors.New("http.tls_key: must be set beside http.tls_cert")
 	case h.TLSCert != "" && len(h.ACMEHosts) > 0:
 		return errors.New("http.acme_hosts: certificates are obtained, or http.tls_cert has one, but not both")
+	case h.ACMEDirectory != "" && len(h.ACMEHosts) == 0:
+		return errors.New("http.acme_directory: needs http.acme_hosts")
 	case len(h.ACMEHosts) > 0 && dataDir == "":
 		return errors.New("http.acme_hosts: needs data.dir, where certificates are kept")
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
 	"os"
@@ -18,11 +17,11 @@ import (
 type Certificate struct{ Cert, Key []byte }
 
 // NewCertificate returns a certificate for a host that has signed itself.
-func NewCertificate(t testing.TB, host string, extra ...pkix.Extension) Certificate {
+func NewCertificate(t testing.TB, host string) Certificate {
 	t.Helper()
 	private := Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), DNSNames: []string{host}, ExtraExtensions: extra,
+		SerialNumber: big.NewInt(1), DNSNames: []string{host},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(90 * 24 * time.Hour),
 	}
 	der := Must(x509.CreateCertificate(rand.Reader, template, template, private.Public(), private))
