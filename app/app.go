@@ -5,6 +5,7 @@ import (
 	// Boards have time zones, on machines without a zone database too.
 	_ "time/tzdata"
 
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -92,6 +93,8 @@ type Options struct {
 	Random   models.Random
 	Log      *slog.Logger
 	Verifier *auth.Verifier
+	// Leases are taken by jobs; nil means those of the stores.
+	Leases *lease.Service
 	// StreamLimits limits streams of rankings. The zero value means the defaults.
 	// PerAddress comes from Config.
 	StreamLimits stream.Limits
@@ -218,7 +221,7 @@ func Build(ctx context.Context, o Options) (*App, error) {
 	a := &App{
 		refresh: !o.KeepStoredBoards, connections: bounds, tls: o.TLS,
 		log: o.Log, stores: o.Stores, verifier: o.Verifier,
-		leases: newLeases(o.Stores), registry: newRegistry(o.Stores), clock: newClockGuard(o.Machine, o.Stores),
+		leases: cmp.Or(o.Leases, newLeases(o.Stores)), registry: newRegistry(o.Stores), clock: newClockGuard(o.Machine, o.Elapsed, o.Stores),
 	}
 	if err := a.clock.Compare(ctx); err != nil {
 		return nil, err

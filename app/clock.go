@@ -16,11 +16,11 @@ import (
 
 // newClockGuard returns the guard that compares the machine's clock with
 // Postgres's. Embedded stores have the clock of the machine.
-func newClockGuard(machine models.Clock, st *stores.Stores) *clock.Guard {
+func newClockGuard(machine, elapsed models.Clock, st *stores.Stores) *clock.Guard {
 	if st.Pool == nil {
-		return clock.NewGuard(machine, nil)
+		return clock.NewGuard(machine, elapsed, nil)
 	}
-	return clock.NewGuard(machine, st.Probes.SQL)
+	return clock.NewGuard(machine, elapsed, st.Probes.SQL)
 }
 
 // guarded returns the job with a comparison of clocks before each run.

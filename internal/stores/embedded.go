@@ -3,13 +3,17 @@ package stores
 import (
 	"context"
 	"database/sql"
+	"fmt"
+	"maps"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/libtnb/sqlite"
 	"github.com/redis/go-redis/v9"
 	"gorm.io/gorm"
 
 	"stepboard/config"
+	"stepboard/migrations"
 	"stepboard/models"
 )
 
@@ -34,6 +38,30 @@ func ConnectEmbedded(ctx context.Context, redisAddr, database string, clock mode
 		return nil, err
 	}
 	s.Redis = OpenEmbeddedRedis(redisAddr)
+	return s, nil
+}
+
+// ConnectPostgres connects to an embedded Redis and to a Postgres, with the connections of calls for
+// all kinds of work. configure changes their settings. They connect at their first use.
+func ConnectPostgres(
+	ctx context.Context, redisAddr string, cfg config.Postgres, clock models.Clock, configure func(*pgxpool.Config),
+) (*Stores, error) {
+	pgConfig, err := postgresConfig(cfg, nil, embeddedTimeout)
+	if err != nil {
+		return nil, err
+	}
+	pgConfig.MaxConns = int32(cfg.MaxConns)
+	maps.Copy(pgConfig.ConnConfig.RuntimeParams, fewRows)
+	configure(pgConfig)
+	database, err := openDatabase(ctx, pgConfig, embeddedTimeout, clock)
+	if err != nil {
+		return nil, fmt.Errorf("open postgres: %w", err)
+	}
+	s := &Stores{
+		Redis: OpenEmbeddedRedis(redisAddr), Dialect: migrations.Postgres, Database: database, Friends: database,
+		Increments: database, Reports: database, Jobs: database, Archive: database, Probes: database,
+	}
+	s.closeServers = s.closePools
 	return s, nil
 }
 

@@ -28,6 +28,7 @@ const (
 // concurrent use.
 type Guard struct {
 	machine models.Clock
+	elapsed models.Clock
 	db      *sql.DB
 	last    atomic.Pointer[comparison]
 }
@@ -35,13 +36,16 @@ type Guard struct {
 // comparison is the database's time at a moment.
 type comparison struct {
 	database time.Time
-	at       time.Time // has a reading of the monotonic clock
+	at       time.Time // by the clock elapsed
 }
 
 // NewGuard returns a guard that compares the machine's clock, without the
-// service's clock.offset, with that of a Postgres. With a nil db it permits
-// everything.
-func NewGuard(machine models.Clock, db *sql.DB) *Guard { return &Guard{machine: machine, db: db} }
+// service's clock.offset, with that of a Postgres. The time since the last comparison is measured
+// by elapsed, which nobody sets: time.Now, whose differences are those of the monotonic clock. With
+// a nil db it permits everything.
+func NewGuard(machine, elapsed models.Clock, db *sql.DB) *Guard {
+	return &Guard{machine: machine, elapsed: elapsed, db: db}
+}
 
 // Compare compares the clocks. If the database does not respond, the last comparison stays in
 // use. It returns CodeUnavailable if they are further apart
@@ -60,12 +64,12 @@ func (g *Guard) compare(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	before := time.Now()
+	before := g.elapsed()
 	var database time.Time
 	if err := g.db.QueryRowContext(ctx, "SELECT clock_timestamp()").Scan(&database); err != nil {
 		return err
 	}
-	g.last.Store(&comparison{database: database, at: before.Add(time.Since(before) / 2)})
+	g.last.Store(&comparison{database: database, at: before.Add(g.elapsed().Sub(before) / 2)})
 	return nil
 }
 
@@ -96,5 +100,5 @@ func (g *Guard) read() (here, database time.Time) {
 	if last == nil {
 		return here, here
 	}
-	return here, last.database.Add(time.Since(last.at))
+	return here, last.database.Add(g.elapsed().Sub(last.at))
 }

@@ -16,7 +16,7 @@ func TestAClockThatIsSetBetweenComparisons(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	var ahead atomic.Int64
-	guard := clock.NewGuard(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }, env.SQL)
+	guard := clock.NewGuard(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }, time.Now, env.SQL)
 	if err := guard.Compare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestAClockThatIsSetBetweenComparisons(t *testing.T) {
 // Embedded stores have the machine's clock.
 func TestAnEmbeddedDatabase(t *testing.T) {
 	t.Parallel()
-	guard := clock.NewGuard(time.Now, nil)
+	guard := clock.NewGuard(time.Now, time.Now, nil)
 	if err := guard.Compare(t.Context()); err != nil || guard.Drift() != 0 {
 		t.Errorf("%v, drift %v", err, guard.Drift())
 	}
