@@ -264,7 +264,7 @@ func (w *world) facts() map[string]bool {
 			JOIN users a ON a.user_id = f.user_id JOIN users b ON b.user_id = f.friend_id`,
 		`SELECT c.kind || ' ' || a.external_id || ' ' || b.external_id FROM privacy_choices c
 			JOIN users a ON a.user_id = c.user_id JOIN users b ON b.user_id = c.other_id`,
-		`SELECT 'likes ' || f.external_id || ' ' || t.external_id || ' ' || substr(l.day, 1, 10) FROM likes l
+		`SELECT 'likes ' || f.external_id || ' ' || t.external_id || ' ' || substr(CAST(l.day AS text), 1, 10) FROM likes l
 			JOIN users f ON f.user_id = l.liked_by JOIN users t ON t.user_id = l.user_id WHERE NOT withdrawn`,
 		`SELECT 'hidden ' || external_id FROM users WHERE hidden`,
 		`SELECT 'member ' || CASE WHEN g.invite_code IS NULL THEN g.external_id ELSE 'group-' || g.group_id END || ' ' || u.external_id FROM group_members m

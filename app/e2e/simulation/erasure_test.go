@@ -45,7 +45,11 @@ func (w *world) row(user models.UserID) models.RowID {
 
 // setFirstRow makes the first user get the row id firstRow.
 func (w *world) setFirstRow() {
-	check(w.truth.Gorm.Exec(`INSERT INTO sqlite_sequence (name, seq) VALUES ('users', ?)`, firstRow-1).Error)
+	query := `INSERT INTO sqlite_sequence (name, seq) VALUES ('users', ?)`
+	if w.store == onPostgres {
+		query = `SELECT setval(pg_get_serial_sequence('users', 'user_id'), ?)`
+	}
+	check(w.truth.Gorm.Exec(query, firstRow-1).Error)
 }
 
 // late reports whether a replica may not know yet that one of the users was erased; of any
@@ -274,8 +278,12 @@ func (w *world) checkTraces() {
 		}
 	}
 	var tables []string
-	check(w.truth.Gorm.Raw(`SELECT name FROM sqlite_master
-		WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'erasures'`).Scan(&tables).Error)
+	query := `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'erasures'`
+	if w.store == onPostgres {
+		query = `SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition
+			AND relnamespace = 'public'::regnamespace AND relname <> 'erasures'`
+	}
+	check(w.truth.Gorm.Raw(query).Scan(&tables).Error)
 	for _, table := range tables {
 		var rows []map[string]any
 		check(w.truth.Gorm.Table(table).Find(&rows).Error)

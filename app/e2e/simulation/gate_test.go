@@ -65,7 +65,7 @@ type gate struct {
 	gone   bool            // whether the client no longer waits for the answer
 	dead   bool            // nothing that the process does has any effect
 	away   map[string]bool // stores that the replica does not reach
-	free   func() bool     // whether no statement is under way
+	free   func() bool     // whether no statement is under way; nil if that does not matter
 	died   chan struct{}   // closed when dead becomes true
 }
 
@@ -135,7 +135,7 @@ func (g *gate) before(ctx context.Context, store string) fault {
 		}
 	case interleave:
 		// The commands of the queue pass the gate in the goroutine of its server.
-		if store != queueStore && g.free() {
+		if store != queueStore && (g.free == nil || g.free()) {
 			act := g.plan.act
 			g.mu.Unlock()
 			act()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,8 +36,8 @@ func (r result) text() string {
 }
 
 // run runs the first n steps of a seed, and compares everything at the end.
-func run(t testing.TB, seed uint64, n int) (r result) {
-	w := newWorld(t, seed)
+func run(t testing.TB, store string, seed uint64, n int) (r result) {
+	w := newWorld(t, store, seed)
 	defer w.close()
 	defer func() {
 		r.lines = w.lines
@@ -207,59 +208,90 @@ func (w *world) settle() {
 	})
 }
 
-// TestSoakSimulation runs seeds: SIM_SEED is the first, SIM_SEEDS their number. Without them it
-// runs the first 40, which are the same each time; in make soak, 2,000 others.
+// seedsOf has the number of seeds that run on a store: always, and in make soak.
+type seedsOf struct {
+	store        string
+	always, soak uint64
+}
+
+// chosen returns the seeds of the store that SIM_STORE names; of every store if neither it nor
+// SIM_SEED is set.
+func chosen(t testing.TB, all []seedsOf) []seedsOf {
+	store := os.Getenv("SIM_STORE")
+	if store == "" && os.Getenv("SIM_SEED") == "" {
+		return all
+	}
+	i := slices.IndexFunc(all, func(s seedsOf) bool { return s.store == store })
+	if i < 0 {
+		t.Fatalf("SIM_STORE is %q", store)
+	}
+	return all[i : i+1]
+}
+
+// name is that of a test of the seeds.
+func (s seedsOf) name() string { return "seeds" + s.store }
+
+// count returns how many seeds run.
+func (s seedsOf) count(t testing.TB) uint64 {
+	if os.Getenv("SOAK") != "" {
+		return number(t, "SIM_SEEDS", s.soak)
+	}
+	return number(t, "SIM_SEEDS", s.always)
+}
+
+// TestSoakSimulation runs seeds on each store: SIM_SEED is the first, SIM_SEEDS their number. Without
+// them it runs the first ones, which are the same each time; in make soak, more and others.
 func TestSoakSimulation(t *testing.T) {
 	t.Parallel()
-	first, count := uint64(1), uint64(40)
+	first := uint64(1)
 	if os.Getenv("SOAK") != "" {
-		first, count = uint64(time.Now().UnixMilli()), 2000
+		first = uint64(time.Now().UnixMilli())
 	}
-	first, count = number(t, "SIM_SEED", first), number(t, "SIM_SEEDS", count)
+	first = number(t, "SIM_SEED", first)
 	whole := number(t, "SIM_SHORTEST", 1) == 1 // otherwise one failing seed is enough
 	t.Cleanup(abandoned.Wait)
-	t.Run("seeds", func(all *testing.T) {
-		for seed := first; seed < first+count; seed++ {
-			all.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-				t.Parallel()
-				if !whole && all.Failed() {
-					t.Skip("another seed has failed")
-				}
-				r := run(t, seed, length)
-				if r.found == "" {
-					return
-				}
-				if whole {
-					r = shortest(t, seed, r)
-				}
-				t.Fatalf("seed %d fails after %d steps: %s\n%s", seed, r.steps, r.found, r.text())
-			})
-		}
-	})
+	for _, seeds := range chosen(t, []seedsOf{{"", 40, 2000}, {onPostgres, 20, 500}}) {
+		t.Run(seeds.name(), func(all *testing.T) {
+			for seed := first; seed < first+seeds.count(t); seed++ {
+				all.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+					t.Parallel()
+					if !whole && all.Failed() {
+						t.Skip("another seed has failed")
+					}
+					r := run(t, seeds.store, seed, length)
+					if r.found == "" {
+						return
+					}
+					if whole {
+						r = shortest(t, seeds.store, seed, r)
+					}
+					t.Fatalf("seed %d fails after %d steps: %s\n%s", seed, r.steps, r.found, r.text())
+				})
+			}
+		})
+	}
 }
 
 // Two runs of a seed take the same steps and get the same answers.
 func TestSoakReplay(t *testing.T) {
 	t.Parallel()
-	seeds := uint64(3)
-	if os.Getenv("SOAK") != "" {
-		seeds = 200
-	}
 	first := number(t, "SIM_SEED", 1)
 	t.Cleanup(abandoned.Wait)
-	t.Run("seeds", func(t *testing.T) {
-		for seed := first; seed < first+number(t, "SIM_SEEDS", seeds); seed++ {
-			t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-				t.Parallel()
-				one, other := run(t, seed, length), run(t, seed, length)
-				for i := range max(len(one.lines), len(other.lines)) {
-					if a, b := lineAt(one.lines, i), lineAt(other.lines, i); a != b {
-						t.Fatalf("line %d differs:\n%s\nbefore it:\n%s\nand\n%s", i, strings.Join(one.lines[max(0, i-10):i], "\n"), a, b)
+	for _, seeds := range chosen(t, []seedsOf{{"", 3, 200}, {onPostgres, 1, 20}}) {
+		t.Run(seeds.name(), func(t *testing.T) {
+			for seed := first; seed < first+seeds.count(t); seed++ {
+				t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+					t.Parallel()
+					one, other := run(t, seeds.store, seed, length), run(t, seeds.store, seed, length)
+					for i := range max(len(one.lines), len(other.lines)) {
+						if a, b := lineAt(one.lines, i), lineAt(other.lines, i); a != b {
+							t.Fatalf("line %d differs:\n%s\nbefore it:\n%s\nand\n%s", i, strings.Join(one.lines[max(0, i-10):i], "\n"), a, b)
+						}
 					}
-				}
-			})
-		}
-	})
+				})
+			}
+		})
+	}
 }
 
 // lineAt returns a line, or that there is none.
@@ -271,9 +303,9 @@ func lineAt(lines []string, i int) string {
 }
 
 // shortest returns the result of the shortest failing prefix of a seed that fails.
-func shortest(t testing.TB, seed uint64, whole result) result {
+func shortest(t testing.TB, store string, seed uint64, whole result) result {
 	for n := range whole.steps {
-		if r := run(t, seed, n); r.found != "" {
+		if r := run(t, store, seed, n); r.found != "" {
 			return r
 		}
 	}
@@ -293,4 +325,9 @@ func number(t testing.TB, name string, otherwise uint64) uint64 {
 	return n
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		dropTemplate()
+		os.Exit(code)
+	}))
+}

@@ -125,6 +125,9 @@ func (w *world) broken(r *replica, name string) plan {
 		p.at = 1 + w.random.IntN(max(8, w.operations[name]))
 	}
 	p.fault = []fault{refuse, lose, cut, crashBefore, crashAfter, disconnect, interleave, interleave}[w.random.IntN(8)]
+	if w.store == onPostgres && w.random.IntN(2) == 0 {
+		p.fault = interleave
+	}
 	if p.fault == interleave {
 		n := 1 + w.random.IntN(2)
 		p.act = func() { w.interleaved(r, n) }
@@ -146,7 +149,11 @@ func (w *world) interleaved(r *replica, n int) {
 			continue
 		}
 		w.steps++
-		w.take(other, w.action(true), plan{})
+		a := w.action(true)
+		if w.store == onPostgres && w.random.IntN(2) == 0 {
+			a = w.locking()
+		}
+		w.take(other, a, plan{})
 	}
 }
 
@@ -173,6 +180,9 @@ func (w *world) take(r *replica, a action, p plan) {
 	if crashed {
 		w.note("%s has died", r.name)
 		w.stopReplica(r)
+	}
+	if !crashed {
+		quiet(r.stores)
 	}
 	w.lookAtReturned()
 	done()
@@ -349,7 +359,7 @@ func (w *world) forget() {
 // outage makes a store unreachable for some steps.
 func (w *world) outage() {
 	w.endOutage()
-	store := w.store()
+	store := w.anyStore()
 	for _, r := range w.replicas {
 		r.gate.away[store] = true
 	}
@@ -359,11 +369,11 @@ func (w *world) outage() {
 // partition makes a store unreachable for one replica.
 func (w *world) partition() {
 	w.endOutage()
-	w.replicas[w.random.IntN(len(w.replicas))].gate.away[w.store()] = true
+	w.replicas[w.random.IntN(len(w.replicas))].gate.away[w.anyStore()] = true
 	w.outageEnds = w.steps + 1 + w.random.IntN(8)
 }
 
-func (w *world) store() string {
+func (w *world) anyStore() string {
 	store := []string{boardsStore, queueStore, sqlStore}[w.random.IntN(3)]
 	w.note("%s", store)
 	return store

@@ -26,6 +26,7 @@ import (
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/platform/auth"
+	"stepboard/services/platform/lease"
 )
 
 // replicas is the number of processes of the service.
@@ -34,6 +35,7 @@ const replicas = 3
 // world is one run: the stores, the replicas, the clock and the model.
 type world struct {
 	t      testing.TB
+	store  string // onPostgres; "" for a database in memory
 	random *rand.Rand
 	clock  *testenv.Clock
 	boards *miniredis.Miniredis // the boards' Redis
@@ -98,7 +100,7 @@ func (w *world) failf(format string, args ...any) {
 // note adds a line to what has happened.
 func (w *world) note(format string, args ...any) {
 	indent := strings.Repeat("    ", max(0, len(w.working)-1))
-	w.lines = append(w.lines, indent+fmt.Sprintf(format, args...))
+	w.lines = append(w.lines, indent+strings.ReplaceAll(fmt.Sprintf(format, args...), w.database, "simulation"))
 }
 
 // randomText matches the parts of answers that are random: they differ between two runs of a seed.
@@ -118,10 +120,10 @@ func check(err error) { must(0, err) }
 var databases atomic.Int64
 
 // newWorld starts the stores and the replicas. close ends them.
-func newWorld(t testing.TB, seed uint64) *world {
+func newWorld(t testing.TB, store string, seed uint64) *world {
 	random := rand.New(rand.NewPCG(seed, 0))
 	w := &world{
-		t: t, random: random, clock: testenv.NewClock(testenv.Noon.Add(time.Duration(random.IntN(24)) * time.Hour)),
+		t: t, store: store, random: random, clock: testenv.NewClock(testenv.Noon.Add(time.Duration(random.IntN(24)) * time.Hour)),
 		boards: miniredis.NewMiniRedis(), queue: miniredis.NewMiniRedis(), database: fmt.Sprintf("simulation-%d", databases.Add(1)),
 		queued: random.IntN(2) == 0, shards: 1 + random.IntN(2), near: random.IntN(2) == 0, receiver: newReceiver(),
 		tokens: make(map[string]string), names: make(map[string]string), rows: make(map[models.UserID]models.RowID),
@@ -132,9 +134,8 @@ func newWorld(t testing.TB, seed uint64) *world {
 	w.newServer()
 	w.boards.Server().SetPreHook(w.info)
 	w.queue.Server().SetPreHook(queueHook(w.gateAtWork))
+	w.openDatabase()
 	w.setTime()
-	w.truth = must(stores.ConnectEmbedded(t.Context(), w.boards.Addr(), w.database, w.clock.Now))
-	must(w.truth.Migrate(t.Context()))
 	w.setFirstRow()
 	w.stream = stores.OpenEmbeddedRedis(w.queue.Addr())
 	w.model = newModel(w.clock.Now())
@@ -147,6 +148,29 @@ func newWorld(t testing.TB, seed uint64) *world {
 		w.startReplica(r)
 	}
 	return w
+}
+
+// openDatabase makes the database and opens the connection that has no faults.
+func (w *world) openDatabase() {
+	if w.store == onPostgres {
+		w.createDatabase()
+	}
+	w.truth = must(w.connect(w.clock.Now, newGate()))
+	if w.store == "" {
+		must(w.truth.Migrate(w.t.Context()))
+	}
+}
+
+// connect connects to the stores through a gate.
+func (w *world) connect(now models.Clock, gate *gate) (*stores.Stores, error) {
+	if w.store == onPostgres {
+		return connectPostgres(w.t.Context(), w.boards.Addr(), w.database, now, gate)
+	}
+	st, err := stores.ConnectEmbedded(w.t.Context(), w.boards.Addr(), w.database, now)
+	if err == nil {
+		useGate(st.Gorm, st.SQL, gate)
+	}
+	return st, err
 }
 
 // work notes that a replica works until done is called.
@@ -195,6 +219,9 @@ func (w *world) info(peer *server.Peer, command string, args ...string) bool {
 func (w *world) setTime() {
 	w.boards.SetTime(w.clock.Now())
 	w.queue.SetTime(w.clock.Now())
+	if w.store == onPostgres {
+		check(w.truth.Gorm.Exec(`UPDATE simulation.clock SET now = ?`, w.clock.Now()).Error)
+	}
 }
 
 // advance moves the clock, and with it the expiry of keys.
@@ -241,20 +268,19 @@ func (w *world) startReplica(r *replica) {
 	}
 	r.gate = gate
 	now := func() time.Time { return w.now(r) }
-	r.stores = must(stores.ConnectEmbedded(w.t.Context(), w.boards.Addr(), w.database, now))
+	r.stores = must(w.connect(now, gate))
 	if w.queued {
 		// The queue's own client gives up after a second, which a busy machine may take.
 		r.stores.Queue = stores.OpenEmbeddedRedis(w.queue.Addr())
 	}
 	r.stores.Redis.AddHook(redisHook{gate})
-	useGate(r.stores.Gorm, r.stores.SQL, gate)
 	gate.begin(plan{})
 	defer w.work(gate)()
 	verifier := auth.NewVerifier(auth.VerifierConfig{Secret: []byte(harness.Secret)})
 	random := rand.New(rand.NewPCG(w.random.Uint64(), 0))
 	built, err := app.Build(w.t.Context(), app.Options{
 		Config: w.config(r), Stores: r.stores, Clock: now, Machine: now, Elapsed: w.clock.Now, Random: random.Int64N,
-		Log: testenv.Log(), Verifier: verifier, Roles: app.AllRoles(),
+		Log: testenv.Log(), Verifier: verifier, Leases: lease.NewLocal(), Roles: app.AllRoles(),
 	})
 	_, struck := gate.end()
 	if err != nil {
@@ -295,6 +321,9 @@ func (w *world) close() {
 	}
 	check(w.stream.Close())
 	check(w.truth.Close())
+	if w.store == onPostgres {
+		w.dropDatabase()
+	}
 	w.boards.Close()
 	w.queue.Close()
 	w.receiver.server.Close()
