@@ -67,15 +67,23 @@ type gate struct {
 	away   map[string]bool // stores that the replica does not reach
 	free   func() bool     // whether no statement is under way; nil if that does not matter
 	died   chan struct{}   // closed when dead becomes true
+	dying  func()          // is called at that moment; may be nil
 }
 
 func newGate() *gate { return &gate{away: make(map[string]bool), died: make(chan struct{})} }
 
-// begin begins a step with a plan.
-func (g *gate) begin(p plan) {
+// begin begins a step with a plan. resume goes on with the step in whose middle it is taken, if there
+// is one.
+func (g *gate) begin(p plan) (resume func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	outer, passed, struck, gone := g.plan, g.passed, g.struck, g.gone
 	g.plan, g.passed, g.struck, g.gone = p, 0, false, false
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.plan, g.passed, g.struck, g.gone = outer, passed, struck, gone
+	}
 }
 
 // end ends the step. It returns how many operations the step had, and whether a fault was met.
@@ -96,6 +104,9 @@ func (g *gate) kill() {
 func (g *gate) die() {
 	if !g.dead {
 		g.dead, g.struck = true, true
+		if g.dying != nil {
+			g.dying()
+		}
 		close(g.died)
 	}
 }

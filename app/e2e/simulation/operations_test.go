@@ -23,6 +23,9 @@ type action struct {
 	do    func(*world, context.Context, *replica)
 }
 
+// round reports whether it is a round of background work.
+func (a action) round() bool { return a.weight == 0 }
+
 // operations are the calls of clients.
 var operations = []action{
 	{"upload", 12, true, (*world).upload},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -250,7 +251,7 @@ func TestSoakSimulation(t *testing.T) {
 	first = number(t, "SIM_SEED", first)
 	whole := number(t, "SIM_SHORTEST", 1) == 1 // otherwise one failing seed is enough
 	t.Cleanup(abandoned.Wait)
-	for _, seeds := range chosen(t, []seedsOf{{"", 40, 2000}, {onPostgres, 20, 500}}) {
+	for _, seeds := range chosen(t, []seedsOf{{"", 40, 2000}, {onPostgres, 20, 500}, {onFile, 20, 500}}) {
 		t.Run(seeds.name(), func(all *testing.T) {
 			for seed := first; seed < first+seeds.count(t); seed++ {
 				all.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
@@ -277,7 +278,7 @@ func TestSoakReplay(t *testing.T) {
 	t.Parallel()
 	first := number(t, "SIM_SEED", 1)
 	t.Cleanup(abandoned.Wait)
-	for _, seeds := range chosen(t, []seedsOf{{"", 3, 200}, {onPostgres, 1, 20}}) {
+	for _, seeds := range chosen(t, []seedsOf{{"", 3, 200}, {onPostgres, 1, 20}, {onFile, 1, 50}}) {
 		t.Run(seeds.name(), func(t *testing.T) {
 			for seed := first; seed < first+seeds.count(t); seed++ {
 				t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
@@ -326,6 +327,7 @@ func number(t testing.TB, name string, otherwise uint64) uint64 {
 }
 
 func TestMain(m *testing.M) {
+	debug.SetGCPercent(400) // each world leaves much behind
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
 		dropTemplate()
 		os.Exit(code)

@@ -60,7 +60,7 @@ func (w *world) step() {
 		}
 	}
 	if w.random.IntN(5) == 0 {
-		e := pick(w, events, func(e event) int { return e.weight })
+		e := pick(w, w.allEvents(), func(e event) int { return e.weight })
 		w.note("%s %s", w.clock.Now().Format("01-02T15:04:05.000"), e.name)
 		e.do(w)
 		return
@@ -73,7 +73,7 @@ func (w *world) step() {
 		w.takeRound(r, "near cache") // which follows the changes several times a second
 	}
 	a := w.action(false)
-	w.take(r, a, w.plan(r, a.name))
+	w.take(r, a, w.plan(r, a))
 	if w.failure != nil {
 		w.failf("%v", w.failure)
 	}
@@ -97,7 +97,8 @@ func pick[T any](w *world, list []T, weight func(T) int) T {
 // action returns what a replica does next: a call, or a round of its background work.
 func (w *world) action(quiet bool) action {
 	if w.random.IntN(3) == 0 {
-		name := rounds[w.random.IntN(len(rounds))]
+		all := w.allRounds()
+		name := all[w.random.IntN(len(all))]
 		return action{name: name, quiet: true, do: func(w *world, ctx context.Context, r *replica) { w.doRound(ctx, r, name) }}
 	}
 	for {
@@ -111,28 +112,37 @@ func (w *world) action(quiet bool) action {
 // plan returns a fault for a step that r takes, or none. Half of the faults are planned for one of
 // the first operations, which every step has. The others may strike at each operation that a step
 // of this name has had so far, so that commits at the end of long steps meet faults, too.
-func (w *world) plan(r *replica, name string) plan {
+func (w *world) plan(r *replica, a action) plan {
 	if w.random.IntN(3) > 0 {
 		return plan{}
 	}
-	return w.broken(r, name)
+	return w.broken(r, a)
 }
 
 // broken is plan, but always returns a fault.
-func (w *world) broken(r *replica, name string) plan {
+func (w *world) broken(r *replica, a action) plan {
 	p := plan{at: 1 + w.random.IntN(4)}
 	if w.random.IntN(2) == 0 {
-		p.at = 1 + w.random.IntN(max(8, w.operations[name]))
+		p.at = 1 + w.random.IntN(max(8, w.operations[a.name]))
 	}
 	p.fault = []fault{refuse, lose, cut, crashBefore, crashAfter, disconnect, interleave, interleave}[w.random.IntN(8)]
 	if w.store == onPostgres && w.random.IntN(2) == 0 {
 		p.fault = interleave
+	}
+	if w.store == onFile && p.fault == interleave && (!a.round() || a.name == "users") { // others would wait for its mutex
+		p.fault = []fault{refuse, lose, crashBefore, crashAfter, disconnect}[w.random.IntN(5)]
 	}
 	if p.fault == interleave {
 		n := 1 + w.random.IntN(2)
 		p.act = func() { w.interleaved(r, n) }
 	}
 	return p
+}
+
+// inside reports whether a step may be taken in the middle of one of r: by another process, or, on a
+// file, a call by the same one.
+func (w *world) inside(r, other *replica) bool {
+	return other.app != nil && (other != r || w.store == onFile)
 }
 
 // interleaved takes steps of another replica in the middle of a step of r.
@@ -145,11 +155,14 @@ func (w *world) interleaved(r *replica, n int) {
 	w.lookAtErasures() // of a step that may have begun one
 	for range n {
 		other := w.replicas[w.random.IntN(len(w.replicas))]
-		if other == r || other.app == nil || w.failure != nil {
+		if !w.inside(r, other) || w.failure != nil {
 			continue
 		}
 		w.steps++
 		a := w.action(true)
+		for w.store == onFile && a.round() { // whose mutex the outer one may have
+			a = w.action(true)
+		}
 		if w.store == onPostgres && w.random.IntN(2) == 0 {
 			a = w.locking()
 		}
@@ -165,7 +178,7 @@ func (w *world) take(r *replica, a action, p plan) {
 		p.act = cancel
 	}
 	w.note("%s %s: %s %s", w.clock.Now().Format("01-02T15:04:05.000"), r.name, a.name, p)
-	r.gate.begin(p)
+	resume := r.gate.begin(p)
 	done := w.work(r.gate)
 	outer := w.refused
 	w.refused = false
@@ -187,6 +200,7 @@ func (w *world) take(r *replica, a action, p plan) {
 	w.lookAtReturned()
 	done()
 	passed, struck := r.gate.end()
+	resume()
 	w.operations[a.name] = max(w.operations[a.name], passed)
 	if w.refused && !struck && !w.late(r) {
 		w.failf("a call is refused as unavailable, and nothing is")
@@ -326,12 +340,12 @@ func (w *world) takeRound(r *replica, name string) {
 // other replica takes steps meanwhile: it might send a webhook for the first time after 72 hours,
 // and one that fails then is given up.
 func (w *world) takeBroken(r *replica, name string) {
-	do := func(w *world, ctx context.Context, r *replica) { w.doRound(ctx, r, name) }
-	p := w.broken(r, name)
+	a := action{name: name, quiet: true, do: func(w *world, ctx context.Context, r *replica) { w.doRound(ctx, r, name) }}
+	p := w.broken(r, a)
 	for p.fault == interleave {
-		p = w.broken(r, name)
+		p = w.broken(r, a)
 	}
-	w.take(r, action{name: name, quiet: true, do: do}, p)
+	w.take(r, a, p)
 }
 
 // restart stops a replica, which writes what it has accepted, and starts it again.
@@ -374,6 +388,9 @@ func (w *world) partition() {
 }
 
 func (w *world) anyStore() string {
+	if w.store == onFile {
+		return sqlStore
+	}
 	store := []string{boardsStore, queueStore, sqlStore}[w.random.IntN(3)]
 	w.note("%s", store)
 	return store

@@ -35,33 +35,35 @@ const replicas = 3
 // world is one run: the stores, the replicas, the clock and the model.
 type world struct {
 	t      testing.TB
-	store  string // onPostgres; "" for a database in memory
+	store  string // onPostgres, or onFile; "" for a database in memory
 	random *rand.Rand
 	clock  *testenv.Clock
-	boards *miniredis.Miniredis // the boards' Redis
-	queue  *miniredis.Miniredis // that of the queue
+	boards *miniredis.Miniredis // the boards' Redis; on a file nobody uses it
+	queue  *miniredis.Miniredis // that of the queue, likewise
 	// serverID is the replication id of the boards' Redis.
 	serverID atomic.Value
 	servers  int
 	// database names the database, and truth is a connection to it that has no faults.
 	database string
-	truth    *stores.Stores
-	stream   redis.UniversalClient // a connection to the queue that has no faults
-	queued   bool                  // whether uploads go through the queue
-	shards   int
-	near     bool // whether some replicas have near caches
-	replicas []*replica
-	receiver *receiver
-	tokens   map[string]string
-	names    map[string]string // of groups and invite codes, by id or code, which are random
-	rows     map[models.UserID]models.RowID
-	groupIDs map[string]string // the ids of groups by name
-	model    *model
-	backup   map[string]key // of the boards' Redis
-	restored bool           // whether Redis ever went back to a backup
-	mu       sync.Mutex
-	working  []*gate  // the gates of the steps under way, the innermost last; under mu
-	lines    []string // what has happened
+	// folder is the data folder, and copied the copy that a process has left that has died.
+	folder, copied string
+	truth          *stores.Stores
+	stream         redis.UniversalClient // a connection to the queue that has no faults
+	queued         bool                  // whether uploads go through the queue
+	shards         int
+	near           bool // whether some replicas have near caches
+	replicas       []*replica
+	receiver       *receiver
+	tokens         map[string]string
+	names          map[string]string // of groups and invite codes, by id or code, which are random
+	rows           map[models.UserID]models.RowID
+	groupIDs       map[string]string // the ids of groups by name
+	model          *model
+	backup         map[string]key // of the boards' Redis
+	restored       bool           // whether Redis ever went back to a backup
+	mu             sync.Mutex
+	working        []*gate  // the gates of the steps under way, the innermost last; under mu
+	lines          []string // what has happened
 	// steps counts the steps that have begun, changing those under way that change what the
 	// model knows.
 	steps, changing int
@@ -136,10 +138,15 @@ func newWorld(t testing.TB, store string, seed uint64) *world {
 	w.queue.Server().SetPreHook(queueHook(w.gateAtWork))
 	w.openDatabase()
 	w.setTime()
-	w.setFirstRow()
+	if w.store != onFile {
+		w.setFirstRow()
+	}
 	w.stream = stores.OpenEmbeddedRedis(w.queue.Addr())
 	w.model = newModel(w.clock.Now())
-	for i := range replicas {
+	if w.store == onFile {
+		w.queued, w.near = false, false
+	}
+	for i := range w.processes() {
 		r := &replica{name: fmt.Sprintf("r%d", i)}
 		if w.near {
 			r.staleness = []time.Duration{0, 2 * time.Second, 10 * time.Second}[i]
@@ -152,8 +159,12 @@ func newWorld(t testing.TB, store string, seed uint64) *world {
 
 // openDatabase makes the database and opens the connection that has no faults.
 func (w *world) openDatabase() {
-	if w.store == onPostgres {
+	switch w.store {
+	case onPostgres:
 		w.createDatabase()
+	case onFile:
+		w.makeFolder()
+		return
 	}
 	w.truth = must(w.connect(w.clock.Now, newGate()))
 	if w.store == "" {
@@ -163,7 +174,10 @@ func (w *world) openDatabase() {
 
 // connect connects to the stores through a gate.
 func (w *world) connect(now models.Clock, gate *gate) (*stores.Stores, error) {
-	if w.store == onPostgres {
+	switch w.store {
+	case onFile:
+		return w.openFolder(now, gate)
+	case onPostgres:
 		return connectPostgres(w.t.Context(), w.boards.Addr(), w.database, now, gate)
 	}
 	st, err := stores.ConnectEmbedded(w.t.Context(), w.boards.Addr(), w.database, now)
@@ -238,7 +252,9 @@ func (w *world) config(r *replica) config.Config {
 	cfg.Directory.Memory = 4 << 20
 	cfg.Limits = config.Limits{}
 	cfg.Auth.HS256Secret = harness.Secret
-	cfg.Redis.Addrs = []string{w.boards.Addr()}
+	if w.store != onFile {
+		cfg.Redis.Addrs = []string{w.boards.Addr()}
+	}
 	cfg.Boards = []config.Board{
 		{
 			Name: "steps", Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: 2, MaxScore: 100_000, Shards: w.shards,
@@ -273,7 +289,9 @@ func (w *world) startReplica(r *replica) {
 		// The queue's own client gives up after a second, which a busy machine may take.
 		r.stores.Queue = stores.OpenEmbeddedRedis(w.queue.Addr())
 	}
-	r.stores.Redis.AddHook(redisHook{gate})
+	if r.stores.Redis != nil {
+		r.stores.Redis.AddHook(redisHook{gate})
+	}
 	gate.begin(plan{})
 	defer w.work(gate)()
 	verifier := auth.NewVerifier(auth.VerifierConfig{Secret: []byte(harness.Secret)})
@@ -285,6 +303,7 @@ func (w *world) startReplica(r *replica) {
 	_, struck := gate.end()
 	if err != nil {
 		verifier.Close()
+		w.letGo()
 		check(r.stores.Close())
 		if !struck {
 			w.failf("%s does not start: %v", r.name, err)
@@ -294,11 +313,12 @@ func (w *world) startReplica(r *replica) {
 	r.app, r.server = built, w.servers
 	r.rounds = built.StartByRounds(concurrent.InOrder(w.t.Context()))
 	for name := range r.rounds {
-		if !slices.Contains(rounds, name) && !slices.Contains(realTime, name) {
+		if !slices.Contains(w.allRounds(), name) && !slices.Contains(realTime, name) {
 			w.failf("no step does the round %q of the background work", name)
 		}
 	}
 	w.knowsErasures(r, len(w.model.erasures))
+	w.loaded(r)
 }
 
 // stopReplica ends a replica: with its flushes, or at once if its gate is dead.
@@ -307,10 +327,12 @@ func (w *world) stopReplica(r *replica) {
 		return
 	}
 	defer w.work(r.gate)()
+	w.letGo()
 	if err := r.app.Close(); err != nil && !strings.Contains(err.Error(), "closed") {
 		w.note("%s: close: %v", r.name, err)
 	}
 	r.app = nil
+	w.afterCrash(r)
 }
 
 // close ends everything.
@@ -320,7 +342,11 @@ func (w *world) close() {
 		w.stopReplica(r)
 	}
 	check(w.stream.Close())
-	check(w.truth.Close())
+	if w.store == onFile {
+		check(w.truth.SQL.Close())
+	} else {
+		check(w.truth.Close())
+	}
 	if w.store == onPostgres {
 		w.dropDatabase()
 	}
