@@ -22,4 +22,11 @@ CREATE TABLE reviews (
 CREATE UNIQUE INDEX reviews_open ON reviews (board, bucket, user_id) WHERE dismissed_at IS NULL;
 CREATE INDEX reviews_user ON reviews (board, bucket, user_id);
 CREATE INDEX reviews_newest ON reviews (id) WHERE dismissed_at IS NULL;
+-- The reviews to look at: those that are open, and whose score no correction replaces.
+CREATE VIEW open_reviews AS
+SELECT r.* FROM reviews r
+WHERE r.dismissed_at IS NULL AND NOT EXISTS (
+    SELECT 1 FROM corrections c
+    WHERE c.user_id = r.user_id AND c.board = r.board AND c.lifted_at IS NULL
+        AND (c.bucket = r.bucket OR (c.bucket IS NULL AND c.day <= r.date)));
 -- +goose StatementEnd

@@ -59,16 +59,9 @@ func (s *Store) raise(ctx context.Context, found []models.Review) error {
 	return nil
 }
 
-// listed is the condition of reviews to look at: those that are open, and whose score no
-// correction replaces.
-const listed = `dismissed_at IS NULL AND NOT EXISTS (
-	SELECT 1 FROM corrections c
-	WHERE c.user_id = reviews.user_id AND c.board = reviews.board AND c.lifted_at IS NULL
-		AND (c.bucket = reviews.bucket OR (c.bucket IS NULL AND c.day <= reviews.date)))`
-
 // list returns a page of reviews to look at, newest first.
 func (s *Store) list(ctx context.Context, q Query) ([]models.Review, error) {
-	db := s.db.WithContext(ctx).Where(listed).Where(&models.Review{Board: q.Board})
+	db := s.db.WithContext(ctx).Table("open_reviews").Where(&models.Review{Board: q.Board})
 	if q.User != "" {
 		db = db.Where("user_id = (SELECT u.user_id FROM users u WHERE u.external_id = ?)", q.User)
 	}
@@ -108,8 +101,7 @@ func (s *Store) open(ctx context.Context) (map[string]int64, error) {
 		Board string
 		Open  int64
 	}
-	err := s.db.WithContext(ctx).Model(&models.Review{}).Select("board", "COUNT(*) AS open").
-		Where(listed).Group("board").Scan(&rows).Error
+	err := s.db.WithContext(ctx).Table("open_reviews").Select("board", "COUNT(*) AS open").Group("board").Scan(&rows).Error
 	if err != nil {
 		return nil, models.Unavailable("count reviews", err)
 	}

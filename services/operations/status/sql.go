@@ -65,7 +65,7 @@ func (s *Store) overview(ctx context.Context, now time.Time) (o Overview, err er
 		(SELECT count(*) FROM dead_letters) AS dead_letters,
 		(SELECT count(*) FROM webhook_deliveries WHERE state = 'waiting') AS deliveries_waiting,
 		(SELECT count(*) FROM webhook_deliveries WHERE finished_at IS NOT NULL AND state = 'failed') AS deliveries_failed,
-		(SELECT count(*) FROM reviews WHERE dismissed_at IS NULL) AS reviews_open,
+		(SELECT count(*) FROM open_reviews) AS reviews_open,
 		(SELECT count(DISTINCT correction_id) FROM pending_corrections) AS corrections_pending`).Scan(&o.Work).Error
 	return o, err
 }

@@ -137,7 +137,7 @@ func TestJobs(t *testing.T) {
 	})
 }
 
-// Each kind of waiting work is counted, and nothing else.
+// Each kind of waiting work is counted, and nothing else: reviews as the list has them.
 func TestWork(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -152,12 +152,21 @@ func TestWork(t *testing.T) {
 			{Board: "steps", Bucket: "20261118", Run: 1, State: models.ArchiveFailed, StartedAt: testenv.Noon},
 			{Board: "steps", Bucket: "20261117", Run: 1, State: models.ArchiveComplete, StartedAt: testenv.Noon},
 		}
-		for _, rows := range []any{&letters, &runs} {
+		day := models.DateOf(testenv.Noon)
+		review := func(user models.RowID, dismissed *time.Time) models.Review {
+			return models.Review{Board: "steps", Bucket: "20261120", Date: &day, Row: user, ReachedAt: testenv.Noon, FirstSeenAt: testenv.Noon, DismissedAt: dismissed}
+		}
+		looked := testenv.Noon
+		found := []models.Review{review(1, nil), review(2, nil), review(3, &looked)}
+		corrections := []models.Correction{ // one answers a review
+			{Board: "steps", Bucket: &found[1].Bucket, Day: day, User: 2, Kind: models.CorrectionExclude, Reason: "x", Actor: "x", CreatedAt: testenv.Noon},
+		}
+		for _, rows := range []any{&letters, &runs, &found, &corrections} {
 			if err := env.Gorm.Create(rows).Error; err != nil {
 				t.Fatal(err)
 			}
 		}
-		want := status.Work{ArchiveDue: 3, ArchiveFailed: 1, DeadLetters: 2}
+		want := status.Work{ArchiveDue: 3, ArchiveFailed: 1, DeadLetters: 2, ReviewsOpen: 1}
 		if got := overview(t, env).Work; got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
