@@ -92,7 +92,7 @@ func (p *page) walkBelow(base string) {
 	p.open(base + "/console/")
 	p.typeIn("#token", sign(p.t, "ops", auth.ScopeAdmin))
 	p.click(".sign-in .strong")
-	p.until("the overview is there", "document.querySelectorAll('.store').length > 0")
+	p.until("the overview is there", "document.querySelector('.clock') !== null")
 	p.until("the console has the slash removed", "location.pathname === '"+path+"/console'")
 
 	p.open(base + "/docs/")

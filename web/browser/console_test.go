@@ -5,13 +5,19 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"stepboard/config"
+	"stepboard/services/platform/auth"
 )
 
 // console is the console of a demo, to which an operator has signed in.
@@ -23,24 +29,24 @@ type console struct {
 }
 
 const (
-	overviewShown = "document.querySelectorAll('.store').length > 0 && document.querySelectorAll('.table tbody tr').length > 2"
+	overviewShown = "document.querySelectorAll('.needs li').length > 0 && document.querySelectorAll('.tally strong').length > 3"
 	listShown     = "document.querySelectorAll('.panel .table tbody tr').length > 0"
 	dialogClosed  = "document.querySelector('dialog') === null"
 	boardShown    = "document.querySelectorAll('.calendar .cell').length > 20"
 	userShown     = "document.querySelectorAll('.bars button').length === 31 && document.querySelectorAll('.facts dd').length > 5"
 )
 
-// openConsole starts a demo and signs in to its console by the token that is filled in.
+// openConsole starts a demo and opens its console, which signs in by itself.
 func openConsole(t *testing.T, v viewport) *console {
 	t.Helper()
 	c := &console{}
 	c.base, c.people = startDemo(t)
 	c.page = newPage(t, v)
 	c.open(c.base + "/console")
-	c.until("the token is filled in", "!!document.querySelector('#token')?.value")
-	c.token = eval[string](c.page, "document.querySelector('#token').value")
-	c.click(".sign-in .strong")
 	c.until("the overview is there", overviewShown)
+	var operator struct{ Token string }
+	callAPI(t, "", http.MethodGet, c.base+"/demo/operator", nil, &operator)
+	c.token = operator.Token
 	return c
 }
 
@@ -279,17 +285,115 @@ func TestConsoleServiceAway(t *testing.T) {
 	c.ignoreFaults("ERR_BLOCKED")
 }
 
-// A token that is not an operator's is refused.
-func TestConsoleRefusesUsers(t *testing.T) {
+// Without a tick a session ends with the page, with one it lasts as long as the tab, until the
+// operator signs out. A token that is not an operator's is refused.
+func TestConsoleSession(t *testing.T) {
 	t.Parallel()
-	base, people := startDemo(t)
+	base := startApp(t, func(c *config.Config) { c.Auth.HS256Secret = secret })
 	p := newPage(t, phone)
+	asked := "document.querySelector('#token') !== null"
+	shown := "document.querySelector('.clock') !== null"
 	p.open(base + "/console")
-	p.until("the token is filled in", "!!document.querySelector('#token')?.value")
+	p.until("a token is asked for", asked)
 	p.checkAccess("signing in")
-	eval[any](p, "document.querySelector('#token').select()")
-	p.typeIn("#token", people[0].Token)
+	p.typeIn("#token", sign(t, "1", ""))
 	p.click(".sign-in .strong")
-	p.until("it says so", "document.querySelector('.wrong').textContent.includes('operator')")
+	p.until("it is refused", "document.querySelector('.wrong').textContent.includes('operator')")
+	for _, keep := range []bool{false, true} {
+		p.open(base + "/console")
+		p.until("a token is asked for", asked)
+		if keep {
+			p.click("#keep")
+		}
+		p.typeIn("#token", sign(t, "ops", auth.ScopeAdmin))
+		p.click(".sign-in .strong")
+		p.until("the overview is there", shown)
+		if kept := eval[bool](p, "sessionStorage.length > 0"); kept != keep || eval[bool](p, "JSON.stringify({ ...localStorage }).includes('eyJ') || document.cookie !== ''") {
+			t.Errorf("with the tick %v the tab has kept the token: %v", keep, kept)
+		}
+	}
+	p.open(base + "/console")
+	p.until("the session goes on", shown)
+	p.click(".account .language:last-child")
+	p.until("the operator has signed out", asked)
+	p.open(base + "/console")
+	p.until("the session has ended", asked)
 	p.ignoreFaults("403")
+}
+
+// The overview says in one sentence how much needs somebody, worst first, each with what is done
+// about it. Once that is done, the sentence says that all is well. The navigation has the counts.
+func TestConsoleOverview(t *testing.T) {
+	t.Parallel()
+	c := openConsole(t, desktop)
+	heading := "document.querySelector('main h1').textContent"
+	needs := eval[[]string](c.page, "[...document.querySelectorAll('.needs li a')].map((a) => a.getAttribute('href'))")
+	if want := []string{"#/deadLetters", "#/reviews"}; !slices.Equal(needs, want) {
+		t.Fatalf("what needs somebody leads to %v, want %v", needs, want)
+	}
+	if got := eval[string](c.page, heading); got != "2 things need you" {
+		t.Errorf("the overview says %q", got)
+	}
+	if count := eval[string](c.page, "document.querySelector('.console-nav a:nth-child(4) .waits').firstChild.data.trim()"); count == "0" || count == "" {
+		t.Errorf("the navigation says that %q wait", count)
+	}
+	c.click(".needs li:first-child a")
+	c.until("the dead letters are there", listShown)
+	c.act("[data-action=removeAll]", "Handled:", "a test")
+	c.until("none is left", "document.querySelector('.empty') !== null")
+	c.goTo("#/reviews")
+	c.until("a review is there", listShown)
+	for eval[int](c.page, "document.querySelectorAll('[data-action=dismiss]').length") > 0 {
+		before := c.rowCount()
+		c.act("[data-action=dismiss]", "leaves the list", "a marathon")
+		c.until("it is gone", fmt.Sprintf("document.querySelectorAll('.panel .table tbody tr').length < %d", before))
+	}
+	c.goTo("#/")
+	c.until("all is well", heading+" === 'All well'")
+}
+
+// Every time has its zone and its age.
+func TestConsoleTimes(t *testing.T) {
+	t.Parallel()
+	c := openConsole(t, desktop)
+	_, err := chromedp.Call(c.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"})
+	c.must(err)
+	c.open(c.base + "/console?again")
+	c.until("the overview is there again", overviewShown)
+	if clock := eval[string](c.page, "document.querySelector('.clock').textContent"); !regexp.MustCompile(`^\d+ s ago · \d\d:\d\d Shanghai, \d\d:\d\d UTC$`).MatchString(clock) {
+		t.Errorf("the overview is of %q", clock)
+	}
+	for _, name := range []string{"reviews", "audit", "runs"} {
+		c.show(name)
+		if bad := eval[[]string](c.page, `[...document.querySelectorAll('.panel td:first-child')].map((cell) => cell.textContent.trim())
+			.filter((text) => !/^\w+ \d+, \d\d:\d\d:\d\d Shanghai · \d+ (s|min|h|d) ago$/.test(text))`); len(bad) > 0 {
+			t.Errorf("%s has the times %q", name, bad)
+		}
+	}
+}
+
+// The navigation has five entries, all of which a phone shows at once.
+func TestConsoleNavigation(t *testing.T) {
+	t.Parallel()
+	c := openConsole(t, narrow)
+	for _, v := range []viewport{narrow, desktop} {
+		c.emulate(v)
+		c.until("the window has its size", "innerWidth === "+strconv.Itoa(int(v.width)))
+		out := eval[[]string](c.page, `[...document.querySelectorAll('.console-nav a')].filter((a) => {
+			const box = a.getBoundingClientRect();
+			return box.left < 0 || box.right > innerWidth || box.height < 44 || a.scrollWidth > a.clientWidth;
+		}).map((a) => a.textContent)`)
+		if len(out) > 0 {
+			t.Errorf("at %d these entries have no room: %v", v.width, out)
+		}
+	}
+	if n := eval[int](c.page, "document.querySelectorAll('.console-nav a').length"); n != 5 {
+		t.Errorf("the navigation has %d entries", n)
+	}
+	for _, name := range []string{"reviews", "audit"} {
+		c.show(name)
+		if current := eval[int](c.page, "document.querySelectorAll('nav [aria-current=page]').length"); current != 2 {
+			t.Errorf("on %s %d links are of the current screen", name, current)
+		}
+	}
 }

@@ -1,11 +1,13 @@
 // The operators' console: session and navigation.
 import { fetchJSON, onRefusedToken, useFetch } from '../assets/data.js';
-import { ErrorBoundary, LanguageButton, lazy, TokenForm } from '../assets/components.js';
-import { locale, setLocale, t } from '../assets/i18n.js';
+import { ErrorBoundary, LanguageButton, lazy, Skeleton, TokenForm } from '../assets/components.js';
+import { formatNumber, locale, setLocale, t } from '../assets/i18n.js';
 import { html, render, useCallback, useEffect, useRef, useState } from '../assets/view.js';
 import { List } from './list.js';
 import { lists } from './lists.js';
 import { Overview } from './overview.js';
+import { refreshEvery } from './parts.js';
+import { basePath } from '../assets/storage.js';
 import './texts.js';
 
 const isDemo = document.documentElement.hasAttribute('data-demo');
@@ -16,13 +18,33 @@ const users = lazy(() => import('./users.js').then(({ Users }) => Users));
 const listScreen = ({ screen, path, ...props }) =>
   html`<${List} ...${props} name=${screen} list=${lists[screen]} initial=${filterOf(path[0])} />`;
 
-// Screens by the first part of the address, in the order of the navigation.
+// Screens by the first part of the address.
 const screens = {
   overview: Overview,
   boards,
   users,
   ...Object.fromEntries(Object.keys(lists).map((name) => [name, listScreen])),
 };
+
+// The navigation: each entry with its screens, the first of which it leads to.
+const navigation = {
+  overview: ['overview'],
+  boards: ['boards'],
+  users: ['users'],
+  work: ['reviews', 'deadLetters', 'deliveries', 'runs'],
+  records: ['corrections', 'erasures', 'audit'],
+};
+
+// waitingOf returns how much waits for somebody on a screen.
+const waitingOf = (screen, work) =>
+  work?.[
+    {
+      reviews: 'reviews_open',
+      deadLetters: 'dead_letters',
+      deliveries: 'deliveries_failed',
+      runs: 'archive_failed',
+    }[screen]
+  ] ?? 0;
 
 // filterOf returns the filter in an address such as #/deliveries/state=failed.
 const filterOf = (text = '') => Object.fromEntries(new URLSearchParams(text));
@@ -50,6 +72,7 @@ function useRoute() {
 
 function SignIn({ signIn, error, onLocale }) {
   const [{ data }] = useFetch(null, isDemo ? '/demo/operator' : null);
+  const [keep, setKeep] = useState(false);
   return html`<${TokenForm}
     title=${t('console')}
     label=${t('adminToken')}
@@ -57,39 +80,68 @@ function SignIn({ signIn, error, onLocale }) {
     wrong=${error && t(error)}
     action=${t('enter')}
     known=${data?.token}
-    ...${{ signIn, onLocale }}
-  />`;
+    signIn=${(token) => signIn(token, keep)}
+    onLocale=${onLocale}
+  >
+    <label class="check">
+      <input
+        type="checkbox"
+        id="keep"
+        checked=${keep}
+        onChange=${(event) => setKeep(event.target.checked)}
+      />${t('keepSession')}
+    </label>
+  <//>`;
 }
 
-// reveal scrolls to a link of the navigation, which phones have no room for.
-const reveal = (link) => link?.scrollIntoView({ block: 'nearest', inline: 'center' });
+// Links leads to screens, with how much waits on each.
+function Links({ label, kind, entries, work }) {
+  const link = ({ name, screens: led, current }) => {
+    const waiting = led.reduce((total, screen) => total + waitingOf(screen, work), 0);
+    return html`<a
+      key=${name}
+      href=${led[0] === 'overview' ? '#/' : `#/${led[0]}`}
+      aria-current=${current ? 'page' : undefined}
+      >${t(name)}${
+        waiting > 0 &&
+        html` <span class="waits">
+          ${formatNumber(waiting)}<span class="visually-hidden"> ${t('waiting')}</span>
+        </span>`
+      }</a
+    >`;
+  };
+  return html`<nav class=${kind} aria-label=${label}>${entries.map(link)}</nav>`;
+}
 
-function Layout({ screen, signOut, onLocale, children }) {
-  const nav = useRef(null);
-  useEffect(() => reveal(nav.current.querySelector('[aria-current]')), [screen]);
+function Layout({ screen, work, signOut, onLocale, children }) {
   const skip = (event) => {
     event.preventDefault();
     document.getElementById('main').focus();
   };
-  const link = (name) => html`<a
-    key=${name}
-    href=${name === 'overview' ? '#/' : `#/${name}`}
-    aria-current=${name === screen ? 'page' : undefined}
-    onFocus=${(event) => reveal(event.currentTarget)}
-    >${t(name)}</a
-  >`;
+  const [group, inGroup] = Object.entries(navigation).find(([, names]) => names.includes(screen));
+  const groups = Object.entries(navigation).map(([name, names]) => ({
+    name,
+    screens: names,
+    current: name === group,
+  }));
+  const beside = inGroup.map((name) => ({ name, screens: [name], current: name === screen }));
   return html`<a class="skip" href="#main" onClick=${skip}>${t('skip')}</a>
-    <header class="console-top">
-      <a class="brand" href="#/" aria-label=${t('console')}>
-        <img src="assets/icon.svg" alt="" width="28" height="28" /><span>${t('console')}</span>
-      </a>
-      <div class="account">
-        <${LanguageButton} onChange=${onLocale} />
-        <button class="language" onClick=${signOut}>${t('leave')}</button>
-      </div>
-      <nav aria-label=${t('main')} ref=${nav}>${Object.keys(screens).map(link)}</nav>
-    </header>
-    <main id="main" class="console-main" tabindex="-1">${children}</main>`;
+    <div class="console">
+      <header class="console-top">
+        <a class="brand" href="#/" aria-label=${t('console')}>
+          <img src="assets/icon.svg" alt="" width="28" height="28" /><span>${t('console')}</span>
+        </a>
+        <${Links} label=${t('main')} kind="console-nav" entries=${groups} work=${work} />
+        <div class="account">
+          <${LanguageButton} onChange=${onLocale} />
+          <button class="language" onClick=${signOut}>${t('leave')}</button>
+        </div>
+      </header>
+      <main id="main" class="console-main" tabindex="-1">
+        ${beside.length > 1 && html`<${Links} label=${t(group)} kind="beside" entries=${beside} work=${work} />`}
+        ${children}
+      </main>
+    </div>`;
 }
 
 // useToast returns [toast, notify]; notify(text) shows a message for a short time.
@@ -116,39 +168,79 @@ function signInError({ status }) {
   return status === 0 ? 'offlineHint' : 'unavailable';
 }
 
-// useSession returns {token, error, signIn, signOut}. The token is in memory only, and is
-// tried before it is used.
+// Where the tab keeps a token over a reload. Below a path, another app of the origin may have
+// the same key.
+const sessionKey = `${basePath}/console`;
+
+// keptToken returns the token that the tab keeps, or null.
+function keptToken() {
+  try {
+    return sessionStorage.getItem(sessionKey);
+  } catch {
+    return null; // there is no storage
+  }
+}
+
+// keepToken lets the tab keep a token; null for none.
+function keepToken(token) {
+  try {
+    if (token) sessionStorage.setItem(sessionKey, token);
+    else sessionStorage.removeItem(sessionKey);
+  } catch {
+    // The token is lost when the page is reloaded.
+  }
+}
+
+// firstToken returns the token that the tab has kept, or the one of a demo's operator.
+const firstToken = async () =>
+  keptToken() ?? (isDemo ? (await fetchJSON(null, '/demo/operator')).token : null);
+
+// useSession returns {token, starting, error, signIn, signOut}. A token is tried before it is
+// used. It is in memory only, unless the operator wants to keep it; then it stays as long as
+// the tab.
 function useSession() {
   const [token, setToken] = useState(null);
   const [error, setError] = useState('');
-  const signIn = useCallback(async (tried) => {
+  const [starting, setStarting] = useState(true);
+  const signIn = useCallback(async (tried, keep) => {
     try {
       await fetchJSON(tried, '/v1/admin/status');
+      if (keep) keepToken(tried);
       setError('');
       setToken(tried);
     } catch (problem) {
+      if (problem.status === 401 || problem.status === 403) keepToken(null);
       setError(signInError(problem));
     }
   }, []);
   useEffect(() => {
+    firstToken()
+      .then((known) => known && signIn(known))
+      .catch(() => {}) // the form asks for one
+      .then(() => setStarting(false));
+  }, []);
+  useEffect(() => {
     onRefusedToken((refused) => {
       if (refused !== token) return;
+      keepToken(null);
       setToken(null);
       setError('badToken');
     });
   }, [token]);
   const signOut = () => {
+    keepToken(null);
     setToken(null);
     location.hash = '#/';
   };
-  return { token, error, signIn, signOut };
+  return { token, starting, error, signIn, signOut };
 }
 
 function App() {
-  const { token, error, signIn, signOut } = useSession();
+  const { token, starting, error, signIn, signOut } = useSession();
   const [screen, path, hash] = useRoute();
   const [shownLocale, showLocale] = useState(locale);
   const [toast, notify] = useToast();
+  const status = useFetch(token, token && '/v1/admin/status', refreshEvery);
   const opened = useRef(false);
   useEffect(() => {
     document.title = `${t(screen)} · Stepboard`;
@@ -161,11 +253,13 @@ function App() {
     setLocale(newLocale);
     showLocale(newLocale);
   };
+  if (!token && starting) return html`<main class="console-main"><${Skeleton} /></main>`;
   if (!token) return html`<${SignIn} ...${{ signIn, error, onLocale }} />`;
   const Screen = screens[screen];
-  return html`<${Layout} ...${{ screen, signOut, onLocale }}>
+  const { work } = status[0].data ?? {};
+  return html`<${Layout} ...${{ screen, work, signOut, onLocale }}>
       <${ErrorBoundary} hash=${hash}>
-        <${Screen} key=${hash} ...${{ token, screen, path, notify }} />
+        <${Screen} key=${hash} ...${{ token, screen, path, notify, status }} />
       <//>
     <//>
     ${toast}`;

@@ -1,9 +1,9 @@
 // A list of the console: filters, pages, and what can be done.
 import { useFetch } from '../assets/data.js';
-import { formatTime, t } from '../assets/i18n.js';
+import { t, tRich } from '../assets/i18n.js';
 import { html, useState } from '../assets/view.js';
 import { useActions } from './action.js';
-import { Empty, Fetched, Panel, refreshEvery, Table } from './parts.js';
+import { Empty, Fetched, formatAt, Panel, refreshEvery, Table } from './parts.js';
 
 const pageSize = 50;
 
@@ -96,7 +96,7 @@ export function List({ token, notify, name, list, initial }) {
   const pages = ({ data, at }) => html`<div class="buttons pages">
     ${cursors.length > 0 && turn('newer', cursors.slice(0, -1))}
     ${data?.next_cursor && turn('older', [...cursors, data.next_cursor])}
-    ${at && html`<span class="label">${t('asOf', { time: formatTime(at) })}</span>`}
+    ${at && html`<span class="label">${tRich('asOf', { time: formatAt(at) })}</span>`}
   </div>`;
   const shared = { token, notify, name, list, onPage: pages };
   return html`<h1 tabindex="-1">${t(name)}</h1>

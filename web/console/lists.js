@@ -137,7 +137,7 @@ export const corrections = {
     state,
     plain('reason'),
     plain('actor'),
-    ['lifted', (row) => row.lifted_at && `${when(row.lifted_at)}: ${row.lift_reason}`],
+    ['lifted', (row) => row.lifted_at && [when(row.lifted_at), ` ${row.lift_reason}`]],
   ],
   actions: [lift],
 };

@@ -1,45 +1,129 @@
-// The overview: stores, what waits, processes and jobs.
+// The overview: what needs somebody, and the state of the boards.
 import { useFetch } from '../assets/data.js';
-import { Icon } from '../assets/components.js';
-import { formatDuration, formatNumber, t } from '../assets/i18n.js';
-import { html } from '../assets/view.js';
-import { Fetched, number, Panel, refreshEvery, Table, when } from './parts.js';
+import { formatDay, formatNumber, t } from '../assets/i18n.js';
+import { html, useEffect, useState } from '../assets/view.js';
+import {
+  Fetched,
+  formatAge,
+  formatAt,
+  number,
+  Panel,
+  refreshEvery,
+  State,
+  Table,
+  when,
+} from './parts.js';
 
-function Store({ store: { name, ok } }) {
-  const isMemory = name === 'redis_memory';
-  const state = t(ok ? (isMemory ? 'hasRoom' : 'answers') : isMemory ? 'isFull' : 'away');
-  return html`<li class=${ok ? 'store' : 'store lost'}>
-    <${Icon} name=${ok ? 'check' : 'cloud'} />
-    <span>${t('store', { name: t(`store_${name}`), state })}</span>
-  </li>`;
+// A process that has not reported for this time, in milliseconds, is late: it reports every ten
+// seconds.
+const lateAfter = 30000;
+
+const jobFails = ({ failed_at: failed, succeeded_at: succeeded }) =>
+  failed && !(Date.parse(succeeded) > Date.parse(failed));
+
+// counted is a number of things that need somebody, with the address and the name of what is
+// done about them.
+const counted = (key, count, href, action) =>
+  count > 0 && { key, text: t(`need_${key}`, { count, n: formatNumber(count) }), href, action };
+
+// needsOf returns what needs somebody, worst first: {key, text, href, action}.
+function needsOf({ at, stores, degraded, work, processes, jobs }) {
+  const store = ({ name }) => ({
+    key: name,
+    text:
+      name === 'redis_memory'
+        ? t('need_memory')
+        : t('need_store', { name: t(`store_${name}`) }),
+  });
+  const late = ({ id, host, seen_at: seen }) =>
+    Date.parse(at) - Date.parse(seen) > lateAfter && {
+      key: id,
+      text: t('need_process', { host, ago: formatAge(Date.parse(at) - Date.parse(seen)) }),
+    };
+  const failing = (job) =>
+    jobFails(job) && { key: job.name, text: t('need_job', { job: job.name, error: job.error }) };
+  return [
+    ...stores.filter(({ ok }) => !ok).map(store),
+    ...degraded.map((name) => ({ key: `no ${name}`, text: t('need_degraded', { work: name }) })),
+    ...(work
+      ? [
+          counted('runs', work.archive_failed, '#/runs/state=failed', 'archive'),
+          counted('deadLetters', work.dead_letters, '#/deadLetters', 'lookAt'),
+          counted('deliveries', work.deliveries_failed, '#/deliveries/state=failed', 'send'),
+        ]
+      : []),
+    ...processes.map(late),
+    ...jobs.map(failing),
+    work && counted('reviews', work.reviews_open, '#/reviews', 'lookAt'),
+  ].filter(Boolean);
 }
 
-// Count is a number that leads to its list; one above 0 that needs somebody stands out.
-function Count({ name, value, href, urgent, hint }) {
-  const content = html`<strong>${formatNumber(value)}</strong><span>${t(name)}</span>${
-    hint && html`<span class="label">${hint}</span>`
-  }`;
-  const kind = `tally${urgent && value > 0 ? ' urgent' : ''}`;
-  return html`<li>
-    ${href ? html`<a class=${kind} href=${href}>${content}</a>` : html`<div class=${kind}>${content}</div>`}
-  </li>`;
-}
-
-function Work({ work, queue, processes }) {
+// underwayOf returns what goes on by itself, if there is any: [text, number, address].
+function underwayOf({ work, queue, processes }) {
   const sum = (name) => processes.reduce((total, process) => total + process[name], 0);
-  const hint = queue?.messages > 0 && t('oldest', { time: formatDuration(queue.oldest_ms) });
-  return html`<ul class="tallies">
-    <${Count} name="deadLetters" value=${work.dead_letters} href="#/deadLetters" urgent />
-    <${Count} name="reviews" value=${work.reviews_open} href="#/reviews" urgent />
-    <${Count} name="archiveFailed" value=${work.archive_failed} href="#/runs/state=failed" urgent />
-    <${Count} name="archiveDue" value=${work.archive_due} href="#/boards" />
-    <${Count} name="deliveriesFailed" value=${work.deliveries_failed} href="#/deliveries/state=failed" urgent />
-    <${Count} name="deliveriesWaiting" value=${work.deliveries_waiting} href="#/deliveries/state=waiting" />
-    <${Count} name="correctionsPending" value=${work.corrections_pending} href="#/corrections" />
-    <${Count} name="streams" value=${sum('streams')} />
-    <${Count} name="refused" value=${sum('refused')} />
-    ${queue && html`<${Count} name="queue" value=${queue.messages} hint=${hint} />`}
-  </ul>`;
+  return [
+    ['queue', queue?.messages],
+    ['archiveDue', work?.archive_due, '#/runs'],
+    ['deliveriesWaiting', work?.deliveries_waiting, '#/deliveries/state=waiting'],
+    ['correctionsPending', work?.corrections_pending, '#/corrections'],
+    ['refused', sum('refused')],
+    ['streams', sum('streams')],
+  ].filter(([, count]) => count > 0);
+}
+
+// Age says how old something is, each second.
+function Age({ at }) {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return t('ago', { time: formatAge(now - at) });
+}
+
+function Need({ need: { text, href, action } }) {
+  return html`<li>
+    <span>${text}</span>${href && html`<a class="button small" href=${href}>${t(action)}</a>`}
+  </li>`;
+}
+
+function Tally({ item: [text, count, href] }) {
+  const content = html`<strong>${formatNumber(count)}</strong><span>${t(text)}</span>`;
+  return html`<li>
+    ${href ? html`<a class="tally" href=${href}>${content}</a>` : html`<div class="tally">${content}</div>`}
+  </li>`;
+}
+
+// BoardToday shows the newest bucket of a board.
+function BoardToday({ token, board }) {
+  const { name } = board;
+  const [{ data }] = useFetch(token, `/v1/admin/boards/${name}/buckets?limit=1`, 6 * refreshEvery);
+  const bucket = data?.buckets[0];
+  const day = bucket?.date;
+  return html`<li>
+    <a class="tally" href=${day ? `#/boards/${name}/${day}` : `#/boards/${name}`}>
+      <strong>${number(bucket?.total) ?? '–'}</strong>
+      <span><bdi>${name}</bdi></span>
+      <span class="label">
+        ${day && `${formatDay(day)} · `}${bucket ? t(`state_${bucket.state}`) : t(`kind_${board.kind}`)}
+      </span>
+    </a>
+  </li>`;
+}
+
+// shownBoards is of how many boards the overview shows today: each is a call of its own.
+const shownBoards = 8;
+
+function BoardsToday({ token }) {
+  const [{ data }] = useFetch(token, '/v1/boards', 6 * refreshEvery);
+  const board = (definition) =>
+    html`<${BoardToday} key=${definition.name} token=${token} board=${definition} />`;
+  return html`<${Panel} title=${t('boardsToday')}>
+    <ul class="tallies">
+      ${data?.boards.slice(0, shownBoards).map(board)}
+    </ul>
+    <p class="label">${t('boardsTodayHint')} <a class="link" href="#/boards">${t('allBoards')}</a></p>
+  <//>`;
 }
 
 const processColumns = [
@@ -54,49 +138,61 @@ const processColumns = [
 
 const jobColumns = [
   ['job', (row) => row.name],
+  ['state', (row) => html`<${State} value=${jobFails(row) ? 'failed' : null} />`],
   ['started', (row) => when(row.started_at)],
   ['lastSuccess', (row) => when(row.succeeded_at)],
   ['lastFailure', (row) => when(row.failed_at)],
   ['error', (row) => row.error],
 ];
 
-export function Overview({ token }) {
-  const result = useFetch(token, '/v1/admin/status', refreshEvery);
-  const known = (work, shown) => (work ? shown() : html`<p class="hint">${t('unknown')}</p>`);
-  const show = ({ stores, degraded, work, queue, processes, jobs, version }) => html`
-    <${Panel} title=${t('stores')}>
-      <ul class="stores">
-        ${stores.map((store) => html`<${Store} key=${store.name} store=${store} />`)}
-      </ul>
-      ${
-        degraded.length > 0 &&
-        html`<p class="wrong">${t('degraded', { work: degraded.join(', ') })}</p>`
-      }
-      <p class="label">${t('servedBy', { version })}</p>
-    <//>
-    <${Panel} title=${t('waits')}>
-      ${known(work, () => html`<${Work} ...${{ work, queue, processes }} />`)}
-    <//>
-    <${Panel} title=${t('processes')}>
-      ${known(
-        work,
-        () =>
-          html`<${Table}
-            label=${t('processes')}
-            columns=${processColumns}
-            rows=${processes}
-            keyOf=${({ id }) => id}
-          />`,
-      )}
-    <//>
-    <${Panel} title=${t('jobs')}>
-      ${known(
-        work,
-        () =>
-          html`<${Table} label=${t('jobs')} columns=${jobColumns} rows=${jobs} keyOf=${({ name }) => name} />`,
-      )}
-    <//>
+// Processes has every process and job, for those who look for them.
+function Processes({ processes, jobs, version }) {
+  const summary = t('processesAndJobs', { processes: processes.length, jobs: jobs.length });
+  return html`<details class="card panel">
+    <summary>${summary}</summary>
+    <${Table}
+      label=${t('processes')}
+      columns=${processColumns}
+      rows=${processes}
+      keyOf=${({ id }) => id}
+    />
+    <${Table} label=${t('jobs')} columns=${jobColumns} rows=${jobs} keyOf=${({ name }) => name} />
+    <p class="label">${t('servedBy', { version })}</p>
+  </details>`;
+}
+
+export function Overview({ token, status }) {
+  const [{ data, error, at }] = status;
+  const needs = data ? needsOf(data) : [];
+  const sentence = () => {
+    if (error) return t('notAnswering');
+    if (!data) return t('overview');
+    return needs.length > 0 ? t('needs', { count: needs.length }) : t('allWell');
+  };
+  const show = (state) => html`
+    <p class="label clock"><${Age} at=${at} /> · ${formatAt(state.at)}</p>
+    ${
+      needs.length > 0 &&
+      html`<ul class="card needs" aria-label=${t('waits')}>
+        ${needs.map((need) => html`<${Need} key=${need.key} need=${need} />`)}
+      </ul>`
+    }
+    ${!state.work && html`<p class="hint">${t('unknown')}</p>`}
+    <${Underway} items=${underwayOf(state)} />
+    <${BoardsToday} token=${token} />
+    <${Processes} ...${state} />
   `;
-  return html`<h1 tabindex="-1">${t('overview')}</h1>
-    <${Fetched} result=${result}>${show}<//>`;
+  return html`<h1 tabindex="-1">${sentence()}</h1>
+    <${Fetched} result=${status}>${show}<//>`;
+}
+
+function Underway({ items }) {
+  return (
+    items.length > 0 &&
+    html`<${Panel} title=${t('underway')}>
+      <ul class="tallies">
+        ${items.map((item) => html`<${Tally} key=${item[0]} item=${item} />`)}
+      </ul>
+    <//>`
+  );
 }

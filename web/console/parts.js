@@ -1,14 +1,49 @@
 // Parts that several screens of the console use.
-import { ErrorNotice, Skeleton, StaleBanner } from '../assets/components.js';
-import { formatDateTime, formatNumber, t } from '../assets/i18n.js';
+import { ErrorNotice, Icon, Skeleton } from '../assets/components.js';
+import { formatNumber, locale, t, tRich } from '../assets/i18n.js';
 import { html } from '../assets/view.js';
 
 export const refreshEvery = 10000;
 
 const isEmpty = (value) => value === null || value === undefined || value === '';
 
-// when returns a time for people; null stays.
-export const when = (at) => at && formatDateTime(at);
+// formatAge returns some milliseconds in their largest unit.
+export function formatAge(ms) {
+  const s = Math.max(0, Math.floor(ms / 1000));
+  const [unit, length] = [
+    ['d', 86400],
+    ['h', 3600],
+    ['min', 60],
+    ['s', 1],
+  ].find(([, seconds]) => s >= seconds) ?? ['s', 1];
+  return t(unit, { n: Math.floor(s / length) });
+}
+
+// The operator's time zone by its city, as in Shanghai.
+const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+const zone = html`<bdi>${timeZone.split('/').pop().replaceAll('_', ' ')}</bdi>`;
+
+const hours = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
+const format = (at, options) => new Intl.DateTimeFormat(locale, options).format(new Date(at));
+
+// formatAt returns the time of day in the operator's zone and in UTC.
+export const formatAt = (at) => [
+  timeZone !== 'UTC' && [format(at, hours), ' ', zone, ', '],
+  format(at, { ...hours, timeZone: 'UTC' }),
+  html` <bdi>UTC</bdi>`,
+];
+
+// when returns a time for people, with its zone and its age; null stays.
+export function when(at) {
+  if (!at) return at;
+  const age = Date.now() - Date.parse(at);
+  const shown = format(at, { month: 'short', day: 'numeric', ...hours, second: '2-digit' });
+  return html`<time datetime=${at} title=${at}>
+    ${shown} ${zone}${' '}
+    <span class="label">· ${t(age < 0 ? 'in' : 'ago', { time: formatAge(Math.abs(age)) })}</span>
+  </time>`;
+}
+
 export const number = (n) => (isEmpty(n) ? null : formatNumber(n));
 
 // dayOf returns the day of a bucket as the API takes it, such as 2026-11-20. Other names
@@ -58,12 +93,20 @@ export function Facts({ pairs }) {
   return html`<dl class="facts">${pairs.map(pair)}</dl>`;
 }
 
+// Stale says that what is shown is out of date, and why.
+function Stale({ error, at }) {
+  const reason = t(error.status === 0 ? 'offlineTitle' : 'unavailable');
+  return html`<p class="banner" role="status">
+    <${Icon} name="cloud" /><span>${reason} · ${tRich('asOf', { time: formatAt(at) })}</span>
+  </p>`;
+}
+
 // Fetched shows what useFetch has returned: a skeleton, an error, or the children, which
 // is called with the data, under a banner if they are out of date.
 export function Fetched({ result: [{ data, error, at }, retry], children }) {
   if (!data && error) return html`<${ErrorNotice} error=${error} retry=${retry} />`;
   if (!data) return html`<${Skeleton} />`;
-  return html`${error && html`<${StaleBanner} error=${error} at=${at} />`}${children(data)}`;
+  return html`${error && html`<${Stale} error=${error} at=${at} />`}${children(data)}`;
 }
 
 // Empty says that there is nothing to show.

@@ -2,7 +2,7 @@
 import { useFetch } from '../assets/data.js';
 import { ErrorNotice } from '../assets/components.js';
 import { useExport } from '../assets/dialog.js';
-import { addDays, formatDay, formatNumber, t } from '../assets/i18n.js';
+import { addDays, formatDay, formatNumber, t, tRich } from '../assets/i18n.js';
 import { html, useState } from '../assets/view.js';
 import { useActions } from './action.js';
 import { corrections, lift, reviews } from './lists.js';
@@ -240,7 +240,7 @@ function User({ token, notify, id }) {
   const erasing = ({ erasure }) =>
     erasure &&
     html`<${Panel}>
-      <p role="status">${t('erasing', { time: when(erasure.begun_at) })}</p>
+      <p role="status">${tRich('erasing', { time: when(erasure.begun_at) })}</p>
     <//>`;
   const [{ error, data }] = result;
   const missing = !data && error?.code === 'user_not_found';

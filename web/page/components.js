@@ -151,7 +151,7 @@ export function LanguageButton({ onChange }) {
   </button>`;
 }
 
-// TokenForm asks for a token, above a link if there is one. known is a token that is filled in
+// TokenForm asks for a token, above its children and a link, if there are any. known is a token that is filled in
 // unless something was typed.
 export function TokenForm({ title, intro, label, hint, wrong, action, link, known, ...on }) {
   const [typed, setTyped] = useState(null);
@@ -176,6 +176,7 @@ export function TokenForm({ title, intro, label, hint, wrong, action, link, know
         onInput=${(event) => setTyped(event.target.value)}
         aria-describedby="token-hint"
       />
+      ${on.children}
       <p class="wrong" role="alert">${wrong}</p>
       <button class="button strong">${action}</button>
       <p id="token-hint" class="hint">${hint}</p>
