@@ -168,7 +168,8 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "GET /v1/admin/boards/{board}", byAdmin, boards.show, showBoard)
 	states := &bucketHandlers{c.BucketStates, c.Cursors}
 	register(api, "GET /v1/admin/boards/{board}/buckets", byAdmin, states.list, listBuckets)
-	users := &supportHandlers{c.Users}
+	users := &supportHandlers{c.Users, c.Cursors}
+	register(api, "GET /v1/admin/users", byAdmin, users.find, findUsers)
 	register(api, "GET /v1/admin/users/{id}", byAdmin, users.show, getUser)
 	archives := &archiveHandlers{c.Archives, c.Boards, c.Buckets, c.Cursors}
 	register(api, "GET /v1/admin/archives", byAdmin, archives.list, listArchives)

@@ -12,11 +12,13 @@ import (
 // SupportService gathers what is known about one user.
 type SupportService interface {
 	User(ctx context.Context, user models.UserID, board string) (support.User, error)
+	Find(ctx context.Context, name string, after models.RowID, limit int) ([]support.Found, error)
 }
 
 // supportHandlers serves what is known about users to operators.
 type supportHandlers struct {
 	support SupportService
+	cursors CursorSealer
 }
 
 var getUser = operation{
@@ -97,4 +99,44 @@ func userOf(id models.UserID, u support.User) User {
 func (h *supportHandlers) show(ctx context.Context, in *getUserInput) (*output[User], error) {
 	u, err := h.support.User(ctx, in.ID, in.Board)
 	return outputOf(userOf(in.ID, u), err)
+}
+
+var findUsers = operation{
+	id:          "findUsers",
+	summary:     "Find users by name",
+	description: "Users whose nicknames begin with a text, whatever the case, by their nicknames.",
+	errors:      []models.Code{models.CodeInvalidCursor},
+}
+
+type findUsersInput struct {
+	Name   string `query:"name" required:"true" minLength:"1" maxLength:"64" doc:"The beginning of the nickname" example:"mei"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"20" doc:"Most entries of a page"`
+	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
+}
+
+type foundUser struct {
+	UserID    models.UserID    `json:"user_id" doc:"The user"`
+	Nickname  string           `json:"nickname" doc:"The nickname"`
+	AvatarURL string           `json:"avatar_url" doc:"Empty while unset"`
+	Friends   int              `json:"friends" doc:"How many friends"`
+	CreatedAt models.Timestamp `json:"created_at" format:"date-time" doc:"When the user came into being"`
+}
+
+type userPage struct {
+	Users      []foundUser `json:"users" nullable:"false" doc:"This page, by nickname"`
+	NextCursor *string     `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
+}
+
+func (h *supportHandlers) find(ctx context.Context, in *findUsersInput) (*output[userPage], error) {
+	list, next, err := listing[support.Found, foundUser]{
+		scope: []string{"users", in.Name},
+		read: func(after models.Cursor, limit int) ([]support.Found, error) {
+			return h.support.Find(ctx, in.Name, after.Row, limit)
+		},
+		position: func(f support.Found) models.Cursor { return models.Cursor{Row: f.Row} },
+		show: func(f support.Found) foundUser {
+			return foundUser{f.User, f.Nickname, f.AvatarURL, f.Friends, models.TimestampOf(f.CreatedAt)}
+		},
+	}.page(ctx, h.cursors, Paging{in.Limit, in.Cursor})
+	return outputOf(userPage{list, next}, err)
 }

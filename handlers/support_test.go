@@ -36,6 +36,33 @@ func (s supported) User(_ context.Context, user models.UserID, board string) (su
 	}, err
 }
 
+func (s supported) Find(_ context.Context, name string, after models.RowID, limit int) ([]support.Found, error) {
+	err := s.record("Find", name, after, limit)
+	found := []support.Found{
+		{Row: 41, User: "a", Nickname: "Ann", Friends: 3, CreatedAt: noon}, {Row: 42, User: "b", Nickname: "Anna", AvatarURL: "p", CreatedAt: noon},
+	}
+	if after != 0 {
+		found = found[1:]
+	}
+	return found[:min(limit, len(found))], err
+}
+
+func TestFindUsers(t *testing.T) {
+	t.Parallel()
+	config := func(r *recorder) handlers.Config { return handlers.Config{Users: supported{r}} }
+	const find = "GET /v1/admin/users?name="
+	ann := `{"user_id":"a","nickname":"Ann","avatar_url":"","friends":3,"created_at":"2026-11-20T04:00:00.000Z"}`
+	anna := `{"user_id":"b","nickname":"Anna","avatar_url":"p","friends":0,"created_at":"2026-11-20T04:00:00.000Z"}`
+	runCases(t, config, []testCase{
+		{"a page", "admin", find + "An", "", nil, []string{"Find An 0 21"}, `200 {"users":[` + ann + "," + anna + `],"next_cursor":null}`},
+		{"more follow", "admin", find + "An&limit=1", "", nil, []string{"Find An 0 2"}, `200 {"users":[` + ann + `],"next_cursor":"…`},
+		{"no name", "admin", find, "", nil, nil, "422 validation_failed: query.name: …"},
+		{"with a service's token", "service", find + "An", "", nil, nil, "403 forbidden: this token may not make this call"},
+		{"an unknown error", "admin", find + "An", "", errUnknown, []string{"Find An 0 21"}, wantInternal},
+	})
+	checkPages(t, config, "admin", find+"An&limit=1", []string{"Find An 0 2", "Find An 41 2"})
+}
+
 func TestSupport(t *testing.T) {
 	t.Parallel()
 	config := func(r *recorder) handlers.Config { return handlers.Config{Users: supported{r}} }

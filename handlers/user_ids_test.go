@@ -266,7 +266,7 @@ func TestOpenAPIDescribesUserIDs(t *testing.T) {
 	checkUserID(t, "NewUserID", spec.Components.Schemas["NewUserID"].Properties["to"])
 	slices.Sort(bodies)
 	want := []string{
-		"AuditEntry", "Champion", "Correction", "DeadLetter", "Erasure", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "Liker", "ListedUser", "Member", "MemberIDs",
+		"AuditEntry", "Champion", "Correction", "DeadLetter", "Erasure", "FoundUser", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "Liker", "ListedUser", "Member", "MemberIDs",
 		"NewCorrection", "NewFriendRequest", "Profile", "RankedEntry", "Review", "User", "UserTotal",
 	}
 	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 65 {

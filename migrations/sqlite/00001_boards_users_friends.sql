@@ -73,12 +73,15 @@ CREATE TABLE hot_scores (
 -- hidings_until count in the same way how often the user has begun or ended to hide from
 -- everybody in an hour.
 --
+-- name_key is the nickname in small letters, by whose beginning operators find users.
+--
 -- hidden says that the user hides from everybody. The few who do have an index, by which
 -- they are left out of friend sets.
 CREATE TABLE users (
     user_id        integer     PRIMARY KEY AUTOINCREMENT CHECK (user_id BETWEEN 1 AND 9007199254740991),
     external_id    text        NOT NULL UNIQUE,
     nickname       text        NOT NULL DEFAULT '',
+    name_key       text        NOT NULL DEFAULT '',
     avatar_url     text        NOT NULL DEFAULT '',
     cover_url      text        NOT NULL DEFAULT '',
     version        bigint      NOT NULL DEFAULT 0,
@@ -98,6 +101,7 @@ CREATE TRIGGER user_versions_follow AFTER UPDATE OF version ON users BEGIN
 END;
 CREATE INDEX users_changed ON users (changed_at) WHERE changed_at IS NOT NULL;
 CREATE INDEX users_hidden ON users (user_id) WHERE hidden;
+CREATE INDEX users_name ON users (name_key, user_id) WHERE name_key <> '';
 
 -- The ids that users had before they were renamed: id says in which order. Processes read
 -- the latest rows every second, to disbelieve copies that map a former id to row_id, which

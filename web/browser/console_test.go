@@ -3,6 +3,7 @@ package browser
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -205,7 +206,7 @@ func TestConsoleBoards(t *testing.T) {
 	c.ignoreFaults("409")
 }
 
-// Operators look up a user, correct and lift a score, export, and erase the user.
+// Operators find a user by name or id, correct and lift a score, export, and erase the user.
 func TestConsoleUsers(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t, desktop)
@@ -214,6 +215,18 @@ func TestConsoleUsers(t *testing.T) {
 	c.typeIn("#user", "nobody"+kb.Enter)
 	c.until("nobody is found", "!!document.querySelector('.empty')")
 	eval[any](c.page, "document.querySelector('#user').select()")
+	begins := strings.ToUpper(string([]rune(user.Nickname)[:2]))
+	c.typeIn("#user", begins+kb.Enter)
+	c.until("the users of the name are there", listShown)
+	if wrong := eval[[]string](c.page, fmt.Sprintf(`[...document.querySelectorAll('.table td:first-child')].map((cell) => cell.textContent)
+		.filter((name) => !name.toUpperCase().startsWith(%q))`, begins)); len(wrong) > 0 {
+		t.Errorf("%s finds %q", begins, wrong)
+	}
+	c.goTo("#/users")
+	c.typeIn("#user", user.Nickname+kb.Enter)
+	link := fmt.Sprintf(`.table a[href="#/users/%s"]`, url.PathEscape(user.UserID))
+	c.until("the user is found by name", listShown+" && document.querySelector('"+link+"') !== null")
+	c.goTo("#/users")
 	c.typeIn("#user", user.UserID+kb.Enter)
 	c.until("the user is there", userShown)
 	if facts := eval[string](c.page, "document.querySelector('.facts').textContent"); !strings.Contains(facts, user.Nickname) {

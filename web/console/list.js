@@ -43,7 +43,7 @@ export const withoutEmpty = (values) =>
 
 // Rows shows a page of a list by a fixed filter, and what can be done with its rows.
 export function Rows({ token, notify, name, list, filter, cursor, onPage }) {
-  const query = new URLSearchParams({ limit: pageSize, ...filter });
+  const query = new URLSearchParams({ limit: list.pageSize ?? pageSize, ...filter });
   if (cursor) query.set('cursor', cursor);
   const [result, retry] = useFetch(token, `${list.path}?${query}`, refreshEvery);
   const [button, dialog] = useActions(token, notify, retry);
@@ -72,20 +72,9 @@ export function Rows({ token, notify, name, list, filter, cursor, onPage }) {
     ${onPage && onPage(result)}${dialog}`;
 }
 
-// List is the screen of a list.
-export function List({ token, notify, name, list, initial }) {
-  const [values, setValues] = useState(initial);
+// PagedRows shows a list by a filter, page by page.
+export function PagedRows({ filter, ...shared }) {
   const [cursors, setCursors] = useState([]); // of this page and those before it
-  const change = (key) => (value) => {
-    setValues({ ...values, [key]: value });
-    setCursors([]);
-  };
-  const field = (filter) => html`<${Filter}
-    key=${filter.name}
-    filter=${filter}
-    value=${values[filter.name] ?? ''}
-    onChange=${change(filter.name)}
-  />`;
   const turn = (text, next) => html`<button
     key=${text}
     class="button"
@@ -94,11 +83,23 @@ export function List({ token, notify, name, list, initial }) {
     ${t(text)}
   </button>`;
   const pages = ({ data, at }) => html`<div class="buttons pages">
-    ${cursors.length > 0 && turn('newer', cursors.slice(0, -1))}
-    ${data?.next_cursor && turn('older', [...cursors, data.next_cursor])}
+    ${cursors.length > 0 && turn('previous', cursors.slice(0, -1))}
+    ${data?.next_cursor && turn('next', [...cursors, data.next_cursor])}
     ${at && html`<span class="label">${tRich('asOf', { time: formatAt(at) })}</span>`}
   </div>`;
-  const shared = { token, notify, name, list, onPage: pages };
+  return html`<${Rows} ...${shared} filter=${filter} cursor=${cursors.at(-1)} onPage=${pages} />`;
+}
+
+// List is the screen of a list.
+export function List({ token, notify, name, list, initial }) {
+  const [values, setValues] = useState(initial);
+  const filter = withoutEmpty(values);
+  const field = (about) => html`<${Filter}
+    key=${about.name}
+    filter=${about}
+    value=${values[about.name] ?? ''}
+    onChange=${(value) => setValues({ ...values, [about.name]: value })}
+  />`;
   return html`<h1 tabindex="-1">${t(name)}</h1>
     <p class="about-list">${t(`about_${name}`)}</p>
     ${
@@ -107,5 +108,5 @@ export function List({ token, notify, name, list, initial }) {
         ${list.filters.map(field)}
       </form>`
     }
-    <${Rows} ...${shared} filter=${withoutEmpty(values)} cursor=${cursors.at(-1)} />`;
+    <${PagedRows} key=${JSON.stringify(filter)} ...${{ token, notify, name, list, filter }} />`;
 }

@@ -3,10 +3,21 @@ import { useFetch } from '../assets/data.js';
 import { ErrorNotice } from '../assets/components.js';
 import { useExport } from '../assets/dialog.js';
 import { addDays, formatDay, formatNumber, t, tRich } from '../assets/i18n.js';
-import { html, useState } from '../assets/view.js';
+import { html, useEffect, useState } from '../assets/view.js';
 import { useActions } from './action.js';
 import { corrections, lift, reviews } from './lists.js';
-import { Empty, Facts, Fetched, number, Panel, refreshEvery, Table, when } from './parts.js';
+import { PagedRows } from './list.js';
+import {
+  Empty,
+  Facts,
+  Fetched,
+  number,
+  Panel,
+  refreshEvery,
+  Table,
+  userLink,
+  when,
+} from './parts.js';
 
 const chartDays = 31;
 
@@ -245,7 +256,7 @@ function User({ token, notify, id }) {
   const [{ error, data }] = result;
   const missing = !data && error?.code === 'user_not_found';
   return html`<h1 tabindex="-1"><bdi>${id}</bdi></h1>
-    <${Find} initial=${id} />
+    <${Find} />
     ${
       missing
         ? html`<${Panel}><${Empty} text="noSuchUser" /><//>`
@@ -254,32 +265,79 @@ function User({ token, notify, id }) {
     ${dialog}`;
 }
 
-// Find asks for a user id.
+// foundAddress leads to the users of a name or an id.
+const foundAddress = (text) => `#/users/named/${encodeURIComponent(text)}`;
+
+// Find asks for a name or a user id.
 function Find({ initial = '' }) {
-  const [id, setId] = useState(initial);
+  const [text, setText] = useState(initial);
   const submit = (event) => {
     event.preventDefault();
-    location.hash = `#/users/${encodeURIComponent(id.trim())}`;
+    if (text.trim()) location.hash = foundAddress(text.trim());
   };
   return html`<form class="filters" role="search" onSubmit=${submit}>
     <div class="labelled">
-      <label for="user">${t('userID')}</label>
+      <label for="user">${t('nameOrID')}</label>
       <input
         id="user"
         required
         maxlength="128"
         autocomplete="off"
         spellcheck=${false}
-        value=${id}
-        onInput=${(event) => setId(event.target.value)}
+        value=${text}
+        onInput=${(event) => setText(event.target.value)}
       />
     </div>
     <button class="button strong">${t('find')}</button>
   </form>`;
 }
 
-// Users is the screen of #/users and #/users/1001.
-export function Users({ token, notify, path: [id] }) {
+const longestName = 64;
+
+const usersByName = {
+  path: '/v1/admin/users',
+  rows: 'users',
+  pageSize: 20,
+  keyOf: (row) => row.user_id,
+  columns: [
+    ['nickname', (row) => html`<bdi>${row.nickname}</bdi>`],
+    ['user', (row) => userLink(row.user_id)],
+    ['friends', (row) => number(row.friends)],
+    ['created', (row) => when(row.created_at)],
+  ],
+};
+
+// Found shows the user of an id, and the users whose names begin with the text. If it is only an
+// id, it leads on to the user.
+function Found({ token, notify, text }) {
+  const [named] = useFetch(
+    token,
+    text.length <= longestName
+      ? `/v1/admin/users?${new URLSearchParams({ name: text, limit: 1 })}`
+      : null,
+  );
+  const isID = /^[!-~]{1,128}$/.test(text);
+  const [exact] = useFetch(token, isID ? addressOf(text) : null);
+  const nobodyNamed = text.length > longestName || named.data?.users.length === 0;
+  const leads = nobodyNamed && Boolean(exact.data);
+  useEffect(() => {
+    if (leads) location.replace(`#/users/${encodeURIComponent(text)}`);
+  }, [leads]);
+  const nobody = nobodyNamed && (!isID || exact.error?.code === 'user_not_found');
+  return html`<h1 tabindex="-1">${t('users')}</h1>
+    <${Find} initial=${text} />
+    ${exact.data && html`<p>${t('userID')}: ${userLink(text)}</p>`}
+    ${
+      nobody
+        ? html`<${Panel}><${Empty} text="noSuchUser" /><//>`
+        : !nobodyNamed &&
+          html`<${PagedRows} ...${{ token, notify, name: 'users', list: usersByName }} filter=${{ name: text }} />`
+    }`;
+}
+
+// Users is the screen of #/users, #/users/1001 and #/users/named/mei.
+export function Users({ token, notify, path: [id, text] }) {
+  if (id === 'named' && text) return html`<${Found} ...${{ token, notify, text }} />`;
   if (id) return html`<${User} ...${{ token, notify, id }} />`;
   return html`<h1 tabindex="-1">${t('users')}</h1>
     <p class="about-list">${t('about_users')}</p>

@@ -365,6 +365,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find users by name
+         * @description Users whose nicknames begin with a text, whatever the case, by their nicknames.
+         *
+         *     With a token of scope admin.
+         */
+        get: operations["findUsers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/admin/users/{id}": {
         parameters: {
             query?: never;
@@ -1946,6 +1968,24 @@ export interface components {
             /** @description Only those with exactly this reason */
             reason?: string;
         };
+        FoundUser: {
+            /** @description Empty while unset */
+            avatar_url: string;
+            /**
+             * Format: date-time
+             * @description When the user came into being
+             */
+            created_at: string;
+            /**
+             * Format: int64
+             * @description How many friends
+             */
+            friends: number;
+            /** @description The nickname */
+            nickname: string;
+            /** @description The user */
+            user_id: string;
+        };
         Friend: {
             /** @description Empty if the user has set none */
             avatar_url: string;
@@ -2947,6 +2987,12 @@ export interface components {
             name: string;
             /** @description Whether the user is its owner */
             owner: boolean;
+        };
+        UserPage: {
+            /** @description Where the next page begins; null on the last */
+            next_cursor: string | null;
+            /** @description This page, by nickname */
+            users: components["schemas"]["FoundUser"][];
         };
         UserTotal: {
             /**
@@ -4532,6 +4578,40 @@ export interface operations {
                     "application/json": components["schemas"]["ServiceStatus"];
                 };
             };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    findUsers: {
+        parameters: {
+            query: {
+                /** @description The beginning of the nickname */
+                name: string;
+                /** @description Most entries of a page */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserPage"];
+                };
+            };
+            400: components["responses"]["InvalidCursor"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             422: components["responses"]["ValidationFailed"];

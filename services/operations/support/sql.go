@@ -2,6 +2,7 @@ package support
 
 import (
 	"context"
+	"unicode"
 
 	"gorm.io/gorm"
 
@@ -33,6 +34,28 @@ func (s *Store) facts(ctx context.Context, user models.UserID) (*Facts, error) {
 		return nil, err
 	}
 	return &found[0], nil
+}
+
+// named returns a page of the users whose name keys begin with a text, by their names, behind a
+// user; 0 begins with the first. Two queries, of which the index users_name bounds the cost.
+func (s *Store) named(ctx context.Context, beginning string, after models.RowID, limit int) (page []Found, err error) {
+	db := s.db.WithContext(ctx)
+	last := beginning
+	if after != 0 {
+		// Who was erased meanwhile has no name; then the list begins again.
+		if err := db.Raw("SELECT name_key FROM users WHERE user_id = ?", after).Scan(&last).Error; err != nil {
+			return nil, err
+		}
+	}
+	err = namedAfter(db, beginning, last, after, limit).Scan(&page).Error
+	return page, err
+}
+
+// namedAfter selects users for named, behind a name key and a row id.
+func namedAfter(db *gorm.DB, beginning, last string, after models.RowID, limit int) *gorm.DB {
+	return db.Table("users").Select("user_id, external_id, nickname, avatar_url, friend_count AS friends, created_at").
+		Where("name_key <> '' AND name_key < ? AND (name_key, user_id) > (?, ?)", beginning+string(unicode.MaxRune), last, after).
+		Order("name_key, user_id").Limit(limit)
 }
 
 // erasure returns the erasure of a user of this id that is under way; nil for none. One

@@ -9,6 +9,7 @@ import (
 	"stepboard/models"
 	"stepboard/services/boards/corrections"
 	"stepboard/services/operations/reviews"
+	"stepboard/services/people/directory"
 	"stepboard/services/people/groups"
 	"stepboard/services/rankings/ranking"
 )
@@ -68,6 +69,26 @@ type Facts struct {
 	// HiddenFrom, Muted and Blocked count the user's choices about others.
 	HiddenFrom, Muted, Blocked int
 	CreatedAt                  time.Time
+}
+
+// Found is a user who was found by name.
+type Found struct {
+	Row       models.RowID  `gorm:"column:user_id"`
+	User      models.UserID `gorm:"column:external_id"`
+	Nickname  string
+	AvatarURL string
+	Friends   int
+	CreatedAt time.Time
+}
+
+// Find returns at most limit users whose names begin with a text, whatever the case, by their
+// names, behind a user; 0 begins with the first. Two queries. CodeUnavailable.
+func (s *Service) Find(ctx context.Context, name string, after models.RowID, limit int) ([]Found, error) {
+	page, err := s.o.Store.named(ctx, directory.NameKey(name), after, limit)
+	if err != nil {
+		return nil, models.Unavailable("find users by name", err)
+	}
+	return page, nil
 }
 
 // User holds everything that operators see of a user.

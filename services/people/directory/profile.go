@@ -50,6 +50,9 @@ func NormalizeName(location, name string) (string, error) {
 	return name, nil
 }
 
+// NameKey returns the text by whose beginning a name is found, whatever its case.
+func NameKey(name string) string { return strings.ToLower(norm.NFC.String(name)) }
+
 // nicknameFault returns what is wrong with a nickname; "" if nothing is. A name
 // must not be invisible, and must not change the text around it on others' screens.
 func nicknameFault(name string) string {

@@ -75,8 +75,8 @@ func (s *Store) create(
 	records = make(map[models.UserID]models.Record, len(users))
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		err := (&Store{tx}).each(ctx, func(r models.Record) { records[r.User] = r },
-			`INSERT INTO users (external_id, nickname, avatar_url, cover_url, created_at)
-			SELECT given.id, given.nickname, given.avatar_url, given.cover_url, ? FROM ?
+			`INSERT INTO users (external_id, nickname, name_key, avatar_url, cover_url, created_at)
+			SELECT given.id, given.nickname, given.name_key, given.avatar_url, given.cover_url, ? FROM ?
 			WHERE NOT EXISTS (SELECT 1 FROM users u WHERE u.external_id = given.id) ORDER BY given.position
 			ON CONFLICT (external_id) DO NOTHING RETURNING `+recordColumns, currentTime(tx), given(tx, users))
 		if err != nil {
@@ -194,9 +194,9 @@ func noteReturned(tx *gorm.DB, key []byte, ids []string, rows []models.RowID) (r
 
 // put sets the profile of a user that exists, and returns the record. One statement.
 func (s *Store) put(ctx context.Context, row models.RowID, p models.Profile) (models.Record, error) {
-	return s.one(ctx, `UPDATE users SET nickname = ?, avatar_url = ?, cover_url = ?, changed_at = ?, version = ?
+	return s.one(ctx, `UPDATE users SET nickname = ?, name_key = ?, avatar_url = ?, cover_url = ?, changed_at = ?, version = ?
 		WHERE user_id = ? RETURNING `+recordColumns,
-		p.Nickname, p.AvatarURL, p.CoverURL, currentTime(s.db), nextVersion(s.db), row)
+		p.Nickname, NameKey(p.Nickname), p.AvatarURL, p.CoverURL, currentTime(s.db), nextVersion(s.db), row)
 }
 
 // one returns the record that a query selects, or errNotStored.

@@ -18,23 +18,23 @@ func isPostgres(db *gorm.DB) bool { return db.Name() == "postgres" }
 
 // given is a table of users, with their positions in the list.
 func given(db *gorm.DB, users []User) clause.Expr {
-	var columns [4][]string
+	var columns [5][]string
 	for _, user := range users {
-		for i, text := range [...]string{string(user.ID), user.Nickname, user.AvatarURL, user.CoverURL} {
+		for i, text := range [...]string{string(user.ID), user.Nickname, user.AvatarURL, user.CoverURL, NameKey(user.Nickname)} {
 			columns[i] = append(columns[i], text)
 		}
 	}
 	if isPostgres(db) {
-		return gorm.Expr(`unnest(CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]))
-			WITH ORDINALITY AS given (id, nickname, avatar_url, cover_url, position)`,
-			&columns[0], &columns[1], &columns[2], &columns[3])
+		return gorm.Expr(`unnest(CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]))
+			WITH ORDINALITY AS given (id, nickname, avatar_url, cover_url, name_key, position)`,
+			&columns[0], &columns[1], &columns[2], &columns[3], &columns[4])
 	}
-	rows := make([][4]string, len(users))
+	rows := make([][5]string, len(users))
 	for n := range rows {
-		rows[n] = [...]string{columns[0][n], columns[1][n], columns[2][n], columns[3][n]}
+		rows[n] = [...]string{columns[0][n], columns[1][n], columns[2][n], columns[3][n], columns[4][n]}
 	}
 	return gorm.Expr(`(SELECT key AS position, value ->> 0 AS id, value ->> 1 AS nickname, value ->> 2 AS avatar_url,
-		value ->> 3 AS cover_url FROM json_each(?)) AS given`, lists.JSON(rows))
+		value ->> 3 AS cover_url, value ->> 4 AS name_key FROM json_each(?)) AS given`, lists.JSON(rows))
 }
 
 // hashed is a table of the row ids of users and the hashes of their user ids.
