@@ -385,6 +385,47 @@ func TestConsoleTimes(t *testing.T) {
 	}
 }
 
+// A score is corrected from the row of its review, on several boards at once. The review is
+// answered by that.
+func TestConsoleCorrectsReviews(t *testing.T) {
+	t.Parallel()
+	c := openConsole(t, desktop)
+	c.show("reviews")
+	rows := c.rowCount()
+	user := eval[string](c.page, "document.querySelector('.table td:nth-child(2)').textContent")
+	for rows > 0 { // the user has shaken the phone on two boards, whose days differ
+		c.click("[data-action=correct]")
+		c.until("its board is chosen", "document.querySelectorAll('dialog .check').length > 1 && document.querySelectorAll('dialog .check input:checked').length === 1")
+		c.set("#act-score", "10000")
+		c.typeIn("#act-reason", "the phone was shaken")
+		if rows == 2 {
+			chosen := "document.querySelector('dialog .check input:checked').name"
+			board := eval[string](c.page, chosen)
+			c.click("dialog .check input:checked")
+			c.click("dialog .strong")
+			c.until("a board is needed", "document.querySelector('dialog .wrong').textContent === 'Choose a board.'")
+			c.click("dialog .check input[name='" + board + "']")
+			c.click("dialog .check input[name='gifts']")
+			c.set("#act-score", "0")
+			c.click("dialog .strong")
+			c.seePreview("gifts: The score becomes 0")
+			c.seePreview(board + ": The score becomes 0 instead of 98,800")
+		} else {
+			c.click("dialog .strong")
+			c.seePreview("becomes 10,000 instead of 98,800")
+		}
+		c.checkAccess("correcting on boards")
+		c.click("dialog .danger")
+		rows--
+		c.until("the review is answered", fmt.Sprintf("%s && document.querySelectorAll('.panel .table tbody tr').length === %d", dialogClosed, rows))
+	}
+	var held struct{ Corrections []struct{ Board string } }
+	callAPI(t, c.token, http.MethodGet, c.base+"/v1/admin/corrections?active=true&user_id="+url.QueryEscape(user), nil, &held)
+	if len(held.Corrections) != 3 {
+		t.Errorf("the user has the corrections %+v", held)
+	}
+}
+
 // The navigation has five entries, all of which a phone shows at once.
 func TestConsoleNavigation(t *testing.T) {
 	t.Parallel()

@@ -11,8 +11,9 @@ function actionError(error) {
   return (locale !== 'en' && errorOf(error.code)) || error.message || errorText(error);
 }
 
-// Input is a field of an action: {name, options, type, hint, optional}.
-function Input({ field, value, onChange, error }) {
+// Input is a field of an action: {name, options, type, hint, optional}, or {name, component}.
+function Input({ token, field, value, onChange, error }) {
+  if (field.component) return html`<${field.component} ...${{ token, value, onChange }} />`;
   const { name, text = name, options, type = 'text', hint, optional, ...rest } = field;
   const id = `act-${name}`;
   const shared = {
@@ -41,12 +42,24 @@ const reasonField = (kind) => ({ name: 'reason', maxlength: 500, optional: kind 
 const shownFields = (action, values) =>
   (action.fields ?? []).filter(({ shown }) => !shown || shown(values));
 
+// requestsOf returns the calls of an action: {path, method, body}, with a label if there are
+// several.
+const requestsOf = (action, subject, values) => [action.call(subject, values)].flat();
+
+// linesOf returns texts, each once, with how often it was there.
+function linesOf(texts) {
+  const counts = new Map();
+  for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
+  return [...counts].map(([text, n]) => (n > 1 ? `${n} × ${text}` : text)).join('\n');
+}
+
 // useAction returns {preview, busy, look, act}. look asks what the action would do; act does
-// it, and returns whether it was done.
+// it, and returns whether it has changed something, and whether it is complete.
 function useAction(token, action, subject, notify) {
   const [preview, setPreview] = useState({});
   const [busy, setBusy] = useState(false);
   const latest = useRef(0);
+  const labelled = (label, text) => (label ? `${label}: ${text}` : text);
   const look = async (values) => {
     const turn = ++latest.current;
     const show = (shown) => turn === latest.current && setPreview(shown);
@@ -54,35 +67,49 @@ function useAction(token, action, subject, notify) {
     if (!values) return;
     // A reason is not needed to look, but the calls ask for one.
     const reason = values.reason || (action.reason === 'required' ? '…' : undefined);
-    const { path, ...options } = action.call(subject, { ...values, reason });
-    try {
-      const answer = await fetchJSON(token, path, { ...options, query: { dry_run: true } });
-      show({ text: action.describe(answer, subject) });
-    } catch (error) {
-      show({ error: actionError(error), locations: error.locations });
+    const requests = requestsOf(action, subject, { ...values, reason });
+    if (requests.length === 0) show({ error: t(action.none) });
+    const texts = [];
+    for (const { path, label, ...options } of requests) {
+      try {
+        // One after the other: a screen shows what few calls would do.
+        const answer = await fetchJSON(token, path, { ...options, query: { dry_run: true } });
+        texts.push(labelled(label, action.describe(answer, subject)));
+      } catch (error) {
+        show({ error: labelled(label, actionError(error)), locations: error.locations });
+        return;
+      }
     }
+    if (texts.length > 0) show({ text: linesOf(texts) });
   };
   const act = async (values) => {
     setBusy(true);
     const given = { ...values, reason: values.reason || undefined };
+    const requests = requestsOf(action, subject, given);
     const total = { done: 0, failed: 0 };
-    try {
-      let request = action.call(subject, given);
-      while (request) {
-        const { path, ...options } = request;
+    let error;
+    let calls = 0;
+    while (requests.length > 0) {
+      const { path, label, ...options } = requests.shift();
+      try {
         // The calls depend on each other.
         const answer = await fetchJSON(token, path, options);
+        calls += 1;
         total.done += answer?.done ?? 0;
         total.failed += answer?.failed ?? 0;
-        request = action.next?.(answer, subject, given);
+        const next = action.next?.(answer, subject, given);
+        if (next) requests.push(next);
+      } catch (problem) {
+        error ??= labelled(label, actionError(problem));
       }
-      notify(action.next ? t('doneMany', total) : t('done'));
-      return true;
-    } catch (error) {
-      setPreview({ error: actionError(error) });
-      setBusy(false);
-      return false;
     }
+    if (error) {
+      setPreview({ error });
+      setBusy(false);
+    } else {
+      notify(action.next ? t('doneMany', total) : t('done'));
+    }
+    return { changed: calls > 0, complete: !error };
   };
   return { preview, busy, look, act };
 }
@@ -107,10 +134,11 @@ export function ActionDialog({ token, action, subject, onClose, notify }) {
     event.preventDefault();
     if (!preview.text) {
       look(values);
-    } else if (await act(values)) {
-      done.current = true;
-      dialog.current.close();
+      return;
     }
+    const { changed, complete } = await act(values);
+    done.current ||= changed;
+    if (complete) dialog.current.close();
   };
   const close = () => {
     onClose(done.current);
@@ -120,6 +148,7 @@ export function ActionDialog({ token, action, subject, onClose, notify }) {
   const inputs = [...fields, ...(action.reason ? [reasonField(action.reason)] : [])];
   const input = (field) => html`<${Input}
     key=${field.name}
+    token=${token}
     field=${field}
     value=${values[field.name] ?? ''}
     onChange=${change(field.name)}
@@ -162,7 +191,7 @@ export function useActions(token, notify, onDone) {
     data-action=${action.name}
     onClick=${() => setDoing({ action, subject })}
   >
-    ${label ?? t(action.name)}
+    ${label ?? t(action.text ?? action.name)}
   </button>`;
   const close = (changed) => {
     setDoing(null);

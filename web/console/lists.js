@@ -1,6 +1,7 @@
 // The lists of the console: what each shows, how it is filtered, and what can be done.
 import { formatNumber, t } from '../assets/i18n.js';
 import { html } from '../assets/view.js';
+import { correct } from './correct.js';
 import { dayOf, number, State, userLink, when } from './parts.js';
 
 const path = '/v1/admin';
@@ -148,6 +149,7 @@ export const reviews = {
   filters: [boardFilter, userFilter],
   columns: [time('first_seen_at'), user, plain('board'), plain('date', 'day'), numeric('score')],
   actions: [
+    { ...correct, text: 'correctIt', offered: (row) => row.user_id },
     {
       name: 'dismiss',
       reason: 'optional',

@@ -5,6 +5,7 @@ import { useExport } from '../assets/dialog.js';
 import { addDays, formatDay, formatNumber, t, tRich } from '../assets/i18n.js';
 import { html, useEffect, useState } from '../assets/view.js';
 import { useActions } from './action.js';
+import { correct } from './correct.js';
 import { corrections, lift, reviews } from './lists.js';
 import { PagedRows } from './list.js';
 import {
@@ -22,44 +23,6 @@ import {
 const chartDays = 31;
 
 const addressOf = (id) => `/v1/admin/users/${encodeURIComponent(id)}`;
-
-// correct corrects a user's score: the subject is {user, board, kind, day}.
-const correct = {
-  name: 'correct',
-  reason: 'required',
-  danger: true,
-  initial: ({ board, day }) => ({ kind: 'set', board, date: day, score: '' }),
-  subject: ({ user }) => user,
-  fields: [
-    {
-      name: 'kind',
-      options: () => ['set', 'exclude'].map((kind) => [kind, t(`kind_${kind}`)]),
-      hint: 'correctHint',
-    },
-    { name: 'board', autocomplete: 'off' },
-    { name: 'date', text: 'day', type: 'date', optional: true, hint: 'correctDayHint' },
-    { name: 'score', type: 'number', min: 0, shown: ({ kind }) => kind === 'set' },
-  ],
-  call: ({ user }, { kind, board, date, score, reason }) => ({
-    method: 'POST',
-    path: '/v1/admin/corrections',
-    body: {
-      ...{ user_id: user, kind, board, reason },
-      ...(date && { date }),
-      ...(kind === 'set' && { score: Number(score) }),
-    },
-  }),
-  describe: ({ kind, before, score, date, state }) =>
-    [
-      t(kind === 'set' ? 'would_set' : date ? 'would_exclude' : 'would_exclude_all', {
-        before: number(before) ?? t('noScoreYet'),
-        score: number(score),
-      }),
-      state === 'pending' && t('would_pending'),
-    ]
-      .filter(Boolean)
-      .join(' '),
-};
 
 // erase erases a user for good.
 const erase = {
@@ -142,7 +105,7 @@ function Days({ token, user, board, days, partial, button }) {
       }
     </p>
     <div class="buttons">
-      ${button(correct, { user, board, day: chosen }, t('correctDay', { day: formatDay(chosen) }))}
+      ${button(correct, { user_id: user, board, date: chosen }, t('correctDay', { day: formatDay(chosen) }))}
     </div>`;
 }
 
@@ -216,7 +179,7 @@ function User({ token, notify, id }) {
             <${Profile} user=${user} />
             <div class="buttons">
               <${Export} ...${{ token, user: id, notify }} />
-              ${button(correct, { user: id, board: board ?? '', day: '' })}
+              ${button(correct, { user_id: id, board })}
               ${button(erase, { user: id })}
             </div>
           <//>
