@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"stepboard/config"
+	"stepboard/models"
 	"stepboard/services/platform/auth"
 )
 
@@ -424,6 +425,34 @@ func TestConsoleCorrectsReviews(t *testing.T) {
 	if len(held.Corrections) != 3 {
 		t.Errorf("the user has the corrections %+v", held)
 	}
+}
+
+// Boards and days of lists lead to their screens. A day shows its ranking, page by page, as the API
+// returns it.
+func TestConsoleLinks(t *testing.T) {
+	t.Parallel()
+	c := openConsole(t, desktop)
+	c.show("corrections")
+	c.click(".table td a[href='#/boards/steps']")
+	c.until("the board is there", boardShown)
+	c.show("runs")
+	day := daysAgo(t, *rankingOf(t, c.base, c.people[0].Token, "").Date, 9)
+	c.click(".table td a[href='#/boards/steps/" + day + "']")
+	places := "[...document.querySelectorAll('[aria-label=Ranking] tbody tr')].map((row) => row.textContent)"
+	c.until("the day's ranking is there", places+".length === 20")
+	var ranking models.Ranking
+	callAPI(t, c.token, http.MethodGet, c.base+"/v1/boards/steps/top?limit=40&date="+day, nil, &ranking)
+	for _, page := range [][]models.RankedEntry{ranking.Entries[:20], ranking.Entries[20:]} {
+		c.until("the page is there", fmt.Sprintf("%s[0]?.startsWith('%d') === true", places, page[0].Rank))
+		for i, row := range eval[[]string](c.page, places) {
+			if want := string(page[i].User); !strings.Contains(row, want) {
+				t.Errorf("place %d is %q, want user %s", i, row, want)
+			}
+		}
+		c.click(".panel:has([aria-label=Ranking]) + .pages .button:last-of-type")
+	}
+	c.goTo("#/boards/gifts")
+	c.until("the event's ranking is there", places+".length > 3")
 }
 
 // The navigation has five entries, all of which a phone shows at once.

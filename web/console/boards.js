@@ -4,8 +4,8 @@ import { addDays, formatDay, formatNumber, formatWeekday, isDay, t } from '../as
 import { html, useState } from '../assets/view.js';
 import { useActions } from './action.js';
 import { archive, corrections, filterAddress, runs } from './lists.js';
-import { Rows, withoutEmpty } from './list.js';
-import { Empty, Facts, Fetched, number, Panel, refreshEvery, State, when } from './parts.js';
+import { PagedRows, Rows, withoutEmpty } from './list.js';
+import { Empty, Facts, Fetched, number, Panel, refreshEvery, State, userLink, when } from './parts.js';
 
 const kinds = ['daily', 'event', 'rolling'];
 const optionalNumber = (text) => (text === '' || text === undefined ? undefined : Number(text));
@@ -226,6 +226,30 @@ function BucketFacts({ token, notify, board, bucket, retry }) {
     ${dialog}`;
 }
 
+// rankingOf is the list of a board's ranking, of a day unless that is empty.
+const rankingOf = (board) => ({
+  path: `/v1/boards/${board}/top`,
+  rows: 'entries',
+  forbidden: 'servicesOnly',
+  pageSize: 20,
+  keyOf: (row) => `${row.rank} ${row.user_id}`,
+  columns: [
+    ['place', (row) => number(row.rank)],
+    ['nickname', (row) => (row.anonymous ? t('anonymous') : html`<bdi>${row.nickname}</bdi>`)],
+    ['user', (row) => userLink(row.user_id)],
+    ['score', (row) => number(row.score)],
+    ['reachedAt', (row) => when(row.reached_at)],
+  ],
+});
+
+// Ranking shows who is ranked on a board, on a day unless that is undefined.
+function Ranking({ token, notify, board, day }) {
+  const list = rankingOf(board);
+  const filter = day ? { date: day } : {};
+  return html`<h2>${t('ranking')}</h2>
+    <${PagedRows} ...${{ token, notify, name: 'ranking', list, filter }} />`;
+}
+
 // Bucket is the screen of a day, or of the only bucket of a board.
 function Bucket({ token, notify, board, day }) {
   const query = isDay(day) ? `?from=${day}&to=${day}&limit=1` : '?limit=1';
@@ -233,6 +257,7 @@ function Bucket({ token, notify, board, day }) {
   const show = ({ buckets: [bucket] }) =>
     bucket
       ? html`<${BucketFacts} ...${{ token, notify, board, bucket, retry: result[1] }} />
+          <${Ranking} ...${{ token, notify, board, day: bucket.date ?? undefined }} />
           <h2>${t('runs')}</h2>
           <${Rows} ...${{ token, notify, name: 'runs', list: runs }} filter=${{ board, bucket: bucket.bucket }} />
           <h2>${t('corrections')}</h2>
@@ -285,7 +310,8 @@ function OnlyBucket({ token, notify, board }) {
   return html`<${Fetched} result=${result}>
     ${({ buckets: [bucket] }) =>
       bucket
-        ? html`<${BucketFacts} ...${{ token, notify, board, bucket, retry: result[1] }} />`
+        ? html`<${BucketFacts} ...${{ token, notify, board, bucket, retry: result[1] }} />
+            <${Ranking} ...${{ token, notify, board }} />`
         : html`<${Panel}><${Empty} text="nothingReported" /><//>`}
   <//>`;
 }

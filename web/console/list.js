@@ -66,8 +66,13 @@ export function Rows({ token, notify, name, list, filter, cursor, onPage }) {
         </div>`
       }`;
   };
+  const refused = list.forbidden && result.error?.code === 'forbidden';
   return html`<${Panel}>
-      <${Fetched} result=${[result, retry]}>${page}<//>
+      ${
+        refused
+          ? html`<${Empty} text=${list.forbidden} />`
+          : html`<${Fetched} result=${[result, retry]}>${page}<//>`
+      }
     <//>
     ${onPage && onPage(result)}${dialog}`;
 }

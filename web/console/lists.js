@@ -1,8 +1,8 @@
 // The lists of the console: what each shows, how it is filtered, and what can be done.
-import { formatNumber, t } from '../assets/i18n.js';
+import { formatNumber, isDay, t, tRich } from '../assets/i18n.js';
 import { html } from '../assets/view.js';
 import { correct } from './correct.js';
-import { dayOf, number, State, userLink, when } from './parts.js';
+import { boardLink, dayLink, dayOf, number, State, userLink, when } from './parts.js';
 
 const path = '/v1/admin';
 
@@ -12,7 +12,13 @@ const plain = (name, text = name) => [text, (row) => row[name]];
 const numeric = (name, text = name) => [text, (row) => number(row[name])];
 const state = ['state', (row) => html`<${State} value=${row.state} />`];
 const user = ['user', (row) => userLink(row.user_id)];
-const bucket = ['bucket', (row) => row.bucket && dayOf(row.bucket)];
+const board = ['board', (row) => boardLink(row.board)];
+// bucketLink leads to the bucket of a row, if it is a day.
+const bucketLink = ({ board: of, bucket: name }) => {
+  const day = name && dayOf(name);
+  return isDay(day ?? '') ? dayLink(of, day) : day;
+};
+const bucket = ['bucket', bucketLink];
 
 const boardFilter = { name: 'board' };
 const userFilter = { name: 'user_id', text: 'user' };
@@ -61,7 +67,7 @@ const deadLetters = {
   columns: [
     time('failed_at'),
     ['reason', sameReason],
-    plain('board'),
+    board,
     bucket,
     user,
     numeric('score'),
@@ -116,7 +122,8 @@ export const lift = {
 };
 
 // correctedDay returns the day of a correction, or the first one.
-const correctedDay = (row) => row.date ?? (row.first_date && t('fromDay', { day: row.first_date }));
+const correctedDay = ({ board: of, date, first_date: first }) =>
+  date ? dayLink(of, date) : first && tRich('fromDay', { day: dayLink(of, first) });
 
 export const corrections = {
   path: `${path}/corrections`,
@@ -130,7 +137,7 @@ export const corrections = {
   columns: [
     time('created_at'),
     user,
-    plain('board'),
+    board,
     ['day', correctedDay],
     ['kind', (row) => t(`kind_${row.kind}`)],
     numeric('before'),
@@ -147,7 +154,7 @@ export const reviews = {
   path: `${path}/reviews`,
   rows: 'reviews',
   filters: [boardFilter, userFilter],
-  columns: [time('first_seen_at'), user, plain('board'), plain('date', 'day'), numeric('score')],
+  columns: [time('first_seen_at'), user, board, ['day', (row) => dayLink(row.board, row.date)], numeric('score')],
   actions: [
     { ...correct, text: 'correctIt', offered: (row) => row.user_id },
     {
@@ -187,7 +194,7 @@ export const runs = {
   ],
   columns: [
     time('started_at'),
-    plain('board'),
+    board,
     bucket,
     numeric('run'),
     state,
@@ -221,8 +228,8 @@ const audit = {
     time('at'),
     plain('actor'),
     plain('action'),
-    plain('board'),
-    plain('bucket'),
+    board,
+    bucket,
     user,
     plain('target', 'subject'),
     plain('reason'),

@@ -54,6 +54,14 @@ export const dayOf = (bucket) => bucket.replace(/^(\d{4})(\d\d)(\d\d)$/, '$1-$2-
 export const userLink = (id) =>
   id && html`<a class="link" href=${`#/users/${encodeURIComponent(id)}`}><bdi>${id}</bdi></a>`;
 
+// boardLink leads to a board's screen.
+export const boardLink = (board) =>
+  board && html`<a class="link" href=${`#/boards/${board}`}><bdi>${board}</bdi></a>`;
+
+// dayLink leads to the screen of a board's day.
+export const dayLink = (board, day) =>
+  day && board ? html`<a class="link" href=${`#/boards/${board}/${day}`}>${day}</a>` : day;
+
 // State shows a state of something, in a colour of its kind.
 export function State({ value }) {
   return value && html`<span class=${`state state-${value}`}>${t(`state_${value}`)}</span>`;
