@@ -170,6 +170,7 @@ type App struct {
 	cursors          *cursor.Sealer
 	limits           *limit.Service
 	registry         *prometheus.Registry
+	durations        *handlers.Durations
 	memory           *memoryGuard      // nil without Redis
 	policy           *policyGuard      // nil without Redis
 	clock            *clock.Guard      // of the machine's clock
@@ -221,7 +222,7 @@ func Build(ctx context.Context, o Options) (*App, error) {
 	a := &App{
 		refresh: !o.KeepStoredBoards, connections: bounds, tls: o.TLS,
 		log: o.Log, stores: o.Stores, verifier: o.Verifier,
-		leases: cmp.Or(o.Leases, newLeases(o.Stores)), registry: newRegistry(o.Stores), clock: newClockGuard(o.Machine, o.Elapsed, o.Stores),
+		leases: cmp.Or(o.Leases, newLeases(o.Stores)), registry: newRegistry(o.Stores), durations: handlers.NewDurations(), clock: newClockGuard(o.Machine, o.Elapsed, o.Stores),
 	}
 	if err := a.clock.Compare(ctx); err != nil {
 		return nil, err
@@ -515,7 +516,7 @@ func (a *App) buildHandler(o Options) (err error) {
 		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0,
 		BasePath:       o.Config.HTTP.BasePath, Origins: o.Config.HTTP.CORSOrigins,
 		ProbesOnly: !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,
-		Registry: a.registry, Log: o.Log, Requests: repeats.Unbounded(o.Log), Version: Version, Extra: o.Extra,
+		Registry: a.registry, Durations: a.durations, Grafana: o.Config.Page.GrafanaURL, Log: o.Log, Requests: repeats.Unbounded(o.Log), Version: Version, Extra: o.Extra,
 		Traces: o.Traces.Provider(), Sampled: o.Traces.sampled,
 	})
 	return err

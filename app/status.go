@@ -1,7 +1,9 @@
 package app
 
 import (
+	"context"
 	"strings"
+	"time"
 
 	"stepboard/handlers"
 	"stepboard/services/operations/status"
@@ -30,6 +32,17 @@ func (a *App) newReporter(o Options) *status.Reporter {
 		Refused: func() int64 {
 			refused := a.limits.Stats()
 			return refused.Users.Load() + refused.Addresses.Load() + refused.Failures.Load() + refused.Joins.Load() + refused.Reports.Load()
+		},
+		Latency: a.durations.Calls,
+		QueueAge: func(ctx context.Context) time.Duration {
+			if a.queue == nil {
+				return 0
+			}
+			lag, err := a.queue.Lag(ctx)
+			if err != nil {
+				return 0 // the overview says that the queue is away
+			}
+			return lag.Oldest
 		},
 	}, o.Clock, o.Log)
 }

@@ -34,8 +34,14 @@ type Config struct {
 	Jobs           Jobs          `koanf:"jobs" doc:"Recurring work, done by one process at a time."`
 	Clock          Clock         `koanf:"clock" doc:"The clock of the service."`
 	StartupTimeout time.Duration `koanf:"startup_timeout" validate:"min=0,max=1h" doc:"How long serve waits at its start for Redis, Postgres and the queue, 0s to 1h."`
+	Page           Page          `koanf:"page" doc:"The page and the console."`
 	Log            Log           `koanf:"log" doc:"The log, which goes to standard error."`
 	Traces         Traces        `koanf:"traces" doc:"OpenTelemetry traces. docs/operations.md describes them."`
+}
+
+// Page holds the settings of what browsers show.
+type Page struct {
+	GrafanaURL string `koanf:"grafana_url" validate:"omitempty,http_url" example:"https://grafana.example.com/d/stepboard" doc:"Address of a dashboard that the console links to. Empty: none."`
 }
 
 // Data holds the place of a data folder.

@@ -38,7 +38,7 @@ func TestBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	api := newHuma(engine, "1", "")
-	(&Config{}).routes(api, newMetrics(prometheus.NewRegistry()))
+	(&Config{}).routes(api, newMetrics(prometheus.NewRegistry(), nil))
 	for _, op := range operations(api.OpenAPI()) {
 		name := op.Method + " " + op.Path
 		if op.Metadata[audienceKey] == byAdmin {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"stepboard/models"
 )
@@ -22,13 +23,65 @@ type metrics struct {
 	uploads  *prometheus.CounterVec
 }
 
-func newMetrics(registry *prometheus.Registry) *metrics {
+// durationBounds are the bounds of the histogram of durations, in seconds.
+var durationBounds = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+
+// Durations is the histogram of how long requests take.
+type Durations struct {
+	requests *prometheus.HistogramVec // by method, route and status
+}
+
+// NewDurations returns an empty histogram.
+func NewDurations() *Durations {
+	return &Durations{prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "stepboard_http_request_duration_seconds",
+		Help:    "Time to answer an HTTP request, by method, route and status.",
+		Buckets: durationBounds,
+	}, []string{"method", "route", "status"})}
+}
+
+// Calls returns the calls under /v1 by how long they took, without streams and exports, whose
+// length says nothing: those up to each bound and above the bound before, and last those above all
+// bounds.
+func (d *Durations) Calls() []int64 {
+	found := make(chan prometheus.Metric)
+	go func() {
+		d.requests.Collect(found)
+		close(found)
+	}()
+	calls := make([]int64, len(durationBounds)+1)
+	for metric := range found {
+		var m dto.Metric
+		if metric.Write(&m) != nil || !isTimedCall(m.GetLabel()) {
+			continue
+		}
+		below := uint64(0)
+		for i, bucket := range m.GetHistogram().GetBucket() {
+			calls[i] += int64(bucket.GetCumulativeCount() - below)
+			below = bucket.GetCumulativeCount()
+		}
+		calls[len(durationBounds)] += int64(m.GetHistogram().GetSampleCount() - below)
+	}
+	return calls
+}
+
+// isTimedCall reports whether the labels of a measurement are those of a call of the API that has
+// a time limit.
+func isTimedCall(labels []*dto.LabelPair) bool {
+	for _, label := range labels {
+		if label.GetName() == "route" {
+			return strings.HasPrefix(label.GetValue(), "/v1/") && hasTimeLimit(label.GetValue())
+		}
+	}
+	return false
+}
+
+func newMetrics(registry *prometheus.Registry, durations *Durations) *metrics {
+	if durations == nil {
+		durations = NewDurations()
+	}
 	m := &metrics{
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "stepboard_http_request_duration_seconds",
-			Help:    "Time to answer an HTTP request, by method, route and status.",
-			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
-		}, []string{"method", "route", "status"}),
+		duration: durations.requests,
 		uploads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stepboard_uploads_accepted_total",
 			Help: "Score updates acknowledged to clients, by board.",

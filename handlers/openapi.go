@@ -33,7 +33,7 @@ func OpenAPI(version string) ([]byte, error) {
 		return nil, err
 	}
 	api := newHuma(engine, version, "")
-	(&Config{}).routes(api, newMetrics(prometheus.NewRegistry()))
+	(&Config{}).routes(api, newMetrics(prometheus.NewRegistry(), nil))
 	describeMore(api.OpenAPI())
 	return json.Marshal(api.OpenAPI())
 }

@@ -73,10 +73,14 @@ type Config struct {
 	Queue    QueueLag
 	Clock    models.Clock
 	Registry *prometheus.Registry
-	Log      *slog.Logger
+	// Durations measures requests; nil if nobody else reads it.
+	Durations *Durations
+	Log       *slog.Logger
 	// Requests writes the line of each request, however many there are.
 	Requests *slog.Logger
 	Version  string
+	// Grafana is the address of the operators' dashboard; may be empty.
+	Grafana string
 	// Traces receives a trace of each call for which Sampled returns true. If
 	// Traces is nil, nothing is traced and Sampled is not called.
 	Traces  trace.TracerProvider
@@ -190,7 +194,7 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	deliveries := &deliveryHandlers{c.Deliveries, c.Cursors}
 	register(api, "GET /v1/admin/webhooks/deliveries", byAdmin, deliveries.list, listDeliveries)
 	registerAudited(api, c.Audit, "POST /v1/admin/webhooks/deliveries/{id}/replay", deliveries.replay, replayDelivery)
-	state := &statusHandlers{c.Status, c.Ready, c.Queue, c.Clock, c.Version, c.Log}
+	state := &statusHandlers{c.Status, c.Ready, c.Queue, c.Clock, c.Version, c.Grafana, c.Log}
 	register(api, "GET /v1/admin/status", byAdmin, state.get, getStatus)
 	log := &auditHandlers{c.Audit, c.Cursors}
 	register(api, "GET /v1/admin/audit", byAdmin, log.list, listAudit)
@@ -222,7 +226,7 @@ func Metrics(registry *prometheus.Registry) http.Handler {
 // New builds the service's HTTP handler. It returns an error if a trusted
 // proxy is neither an address nor a network.
 func New(c Config) (http.Handler, error) {
-	m := newMetrics(c.Registry)
+	m := newMetrics(c.Registry, c.Durations)
 	engine, err := newEngine(c.TrustedProxies)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +29,7 @@ type statusHandlers struct {
 	queue   QueueLag // nil without a queue
 	clock   models.Clock
 	version string
+	grafana string
 	log     *slog.Logger
 }
 
@@ -48,6 +50,34 @@ type serviceStatus struct {
 	Processes []processStatus  `json:"processes" nullable:"false" doc:"Those that have reported within the last minute, oldest first; none while Postgres is away"`
 	Jobs      []jobStatus      `json:"jobs" nullable:"false" doc:"By name; none while Postgres is away"`
 	Work      *waitingWork     `json:"work" doc:"What waits; null while Postgres is away"`
+	LastHour  *lastHour        `json:"last_hour" doc:"What was counted in the last hour; null while Postgres is away"`
+	Grafana   string           `json:"grafana_url" doc:"The address of a dashboard (page.grafana_url); empty for none"`
+}
+
+type lastHour struct {
+	BoundsMS []float64      `json:"bounds_ms" nullable:"false" doc:"The bounds of latency, in milliseconds"`
+	Minutes  []minuteCounts `json:"minutes" nullable:"false" doc:"The last sixty minutes that have ended, oldest first; zeros of those in which nothing ran"`
+}
+
+type minuteCounts struct {
+	At      models.Timestamp `json:"at" format:"date-time" doc:"When the minute began"`
+	Calls   int64            `json:"calls" doc:"Calls of the API that were answered, without streams and exports"`
+	Refused int64            `json:"refused" doc:"Calls that rate limits have refused"`
+	Latency []int64          `json:"latency" nullable:"false" doc:"The calls by how long they took: those up to each bound and above the bound before, and last those above all bounds"`
+	P99MS   float64          `json:"p99_ms" doc:"Milliseconds within which 99 of 100 calls were answered, from latency; 0 without calls"`
+	QueueMS int64            `json:"queue_ms" doc:"Milliseconds that the oldest message in the queue had waited"`
+}
+
+func lastHourOf(minutes []status.Minute) *lastHour {
+	hour := &lastHour{BoundsMS: make([]float64, len(durationBounds))}
+	for i, bound := range durationBounds {
+		hour.BoundsMS[i] = bound * 1000
+	}
+	hour.Minutes = answersOf(minutes, func(m status.Minute) minuteCounts {
+		p99 := status.Quantile(hour.BoundsMS, m.Latency, 0.99)
+		return minuteCounts{models.TimestampOf(m.At), m.Calls, m.Refused, append([]int64{}, m.Latency...), math.Round(p99*100) / 100, m.QueueMS}
+	})
+	return hour
 }
 
 type storeStatus struct {
@@ -92,7 +122,7 @@ type waitingWork struct {
 func (h *statusHandlers) get(ctx context.Context, _ *struct{}) (*output[serviceStatus], error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	answer := serviceStatus{At: models.TimestampOf(h.clock()), Version: h.version, Stores: []storeStatus{}, Degraded: []string{}}
+	answer := serviceStatus{At: models.TimestampOf(h.clock()), Version: h.version, Stores: []storeStatus{}, Degraded: []string{}, Grafana: h.grafana}
 	ready := h.ready(ctx)
 	for _, name := range slices.Sorted(maps.Keys(ready.Stores)) {
 		answer.Stores = append(answer.Stores, storeStatus{name, ready.Stores[name] == nil})
@@ -124,7 +154,7 @@ func (h *statusHandlers) get(ctx context.Context, _ *struct{}) (*output[serviceS
 			FailedAt: timestampIfAny(j.FailedAt), Error: j.Error,
 		}
 	}
-	answer.Work = new(waitingWork(found.Work))
+	answer.Work, answer.LastHour = new(waitingWork(found.Work)), lastHourOf(found.LastHour)
 	return &output[serviceStatus]{answer}, nil
 }
 

@@ -22,6 +22,24 @@ type Process struct {
 // TableName returns the name of the table of processes.
 func (Process) TableName() string { return "processes" }
 
+// ProcessMinute holds what a process has counted in a minute.
+type ProcessMinute struct {
+	// Minute is when it began, and Process the id of the process.
+	Minute  time.Time `gorm:"primaryKey"`
+	Process string    `gorm:"primaryKey"`
+	// Calls is how many calls of the API were answered, without streams and exports, and Refused how
+	// many calls were refused by a rate limit.
+	Calls, Refused int64
+	// Latency has the calls by how long they took: those up to each bound of the histogram and
+	// above the bound before, and last those above all bounds.
+	Latency []int64 `gorm:"serializer:json"`
+	// QueueMS is how long the oldest message in the queue had waited at the minute's end, in milliseconds.
+	QueueMS int64
+}
+
+// TableName returns the name of the table of the minutes of processes.
+func (ProcessMinute) TableName() string { return "process_minutes" }
+
 // JobRun holds when a job ran, on any process. The times are nil for never.
 type JobRun struct {
 	Name        string     `gorm:"primaryKey"`

@@ -21,7 +21,7 @@ import (
 
 // wingTables has the tables and views of each wing.
 var wingTables = map[string][]string{
-	"operations": {"audit_log", "erasure_keys", "folder_moves", "job_runs", "open_reviews", "processes", "reviews"},
+	"operations": {"audit_log", "erasure_keys", "folder_moves", "job_runs", "open_reviews", "process_minutes", "processes", "reviews"},
 	"rankings":   {"digests", "likes"},
 	"boards": {
 		"archive_versions", "archived_ranks", "archived_scores", "board_archives", "board_buckets", "board_results", "boards",

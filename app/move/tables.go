@@ -42,9 +42,9 @@ func tableNames(tables []table) []string {
 }
 
 // notCopied are the tables of Postgres that a folder has nothing for: the schema's version, the
-// state of the move, that of processes, which is of the moment, and archived_scores, which
+// state of the move, those of processes, which are of the moment, and archived_scores, which
 // copyArchive fills.
-const notCopied = `'goose_db_version', 'folder_moves', 'processes', 'archived_scores'`
+const notCopied = `'goose_db_version', 'folder_moves', 'processes', 'process_minutes', 'archived_scores'`
 
 // tables returns the tables to copy, by name.
 func (m *mover) tables(ctx context.Context) (tables []table, err error) {

@@ -455,6 +455,43 @@ func TestConsoleLinks(t *testing.T) {
 	c.until("the event's ranking is there", places+".length > 3")
 }
 
+// The overview draws the last hour, and leads to the dashboard.
+func TestConsoleLastHour(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	minutes := []any{}
+	for n := range 60 {
+		minutes = append(minutes, map[string]any{
+			"at": "2026-11-20T01:00:00Z", "calls": 1000 * n, "refused": 60 - n, "latency": []int{}, "p99_ms": 1.25 * float64(n), "queue_ms": 300 * n,
+		})
+	}
+	none := []any{}
+	f.returns("GET /v1/admin/status", map[string]any{
+		"at": "2026-11-20T01:00:00Z", "version": "1", "stores": none, "degraded": none, "queue": nil, "processes": none, "jobs": none, "work": map[string]any{},
+		"last_hour": map[string]any{"minutes": minutes}, "grafana_url": "https://grafana.example.com/d/1",
+	})
+	for _, board := range []string{"steps", "gifts"} {
+		f.returns("GET /v1/admin/boards/"+board+"/buckets", map[string]any{"buckets": none})
+	}
+	p := newPage(t, desktop)
+	p.open(f.URL + "/console")
+	p.typeIn("#token", "any")
+	p.click(".sign-in .strong")
+	p.until("the curves are there", "document.querySelectorAll('.curve polyline').length === 4")
+	texts := eval[[]string](p, "[...document.querySelectorAll('.curve')].map((curve) => [...curve.querySelectorAll('strong, .label')].map((e) => e.textContent).join(', '))")
+	want := []string{"59,000, At most 59,000", "74 ms, At most 74 ms", "1, At most 60", "17 s, At most 17 s"}
+	if !slices.Equal(texts, want) {
+		t.Errorf("the curves say %q, want %q", texts, want)
+	}
+	ends := eval[[]string](p, "[...document.querySelectorAll('.curve polyline')].map((line) => line.getAttribute('points').split(' ').at(-1))")
+	if want := []string{"100.0,2.0", "100.0,2.0", "100.0,37.4", "100.0,2.0"}; !slices.Equal(ends, want) {
+		t.Errorf("the curves end at %v, want %v", ends, want)
+	}
+	if link := eval[string](p, "document.querySelector('.curves ~ p a').href"); link != "https://grafana.example.com/d/1" {
+		t.Errorf("the dashboard is at %s", link)
+	}
+}
+
 // The navigation has five entries, all of which a phone shows at once.
 func TestConsoleNavigation(t *testing.T) {
 	t.Parallel()

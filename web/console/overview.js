@@ -81,6 +81,49 @@ function Age({ at }) {
   return t('ago', { time: formatAge(now - at) });
 }
 
+// Curve draws the minutes of the last hour: their last value, and the highest above the curve.
+function Curve({ title, minutes, valueOf, format }) {
+  const values = minutes.map(valueOf);
+  const highest = Math.max(...values);
+  const last = values.length - 1;
+  const points = values.map((value, i) => {
+    const y = highest > 0 ? 38 - (36 * value) / highest : 38;
+    return `${((i * 100) / last).toFixed(1)},${y.toFixed(1)}`;
+  });
+  return html`<li class="curve">
+    <span>${t(title)}</span>
+    <strong>${format(values[last])}</strong>
+    <svg viewBox="0 0 100 40" preserveAspectRatio="none" aria-hidden="true">
+      <polyline points=${points.join(' ')} vector-effect="non-scaling-stroke" />
+    </svg>
+    <span class="label">${t('highest', { value: format(highest) })}</span>
+  </li>`;
+}
+
+// formatMS returns milliseconds, shorter ones than ten with a digit behind the point.
+const formatMS = (ms) =>
+  ms >= 10000
+    ? formatAge(ms)
+    : `${ms < 10 ? Math.round(ms * 10) / 10 : formatNumber(ms)} ${t('ms')}`;
+
+const curves = [
+  ['callsAMinute', ({ calls }) => calls, formatNumber],
+  ['p99', ({ p99_ms: ms }) => ms, formatMS],
+  ['refusedAMinute', ({ refused }) => refused, formatNumber],
+  ['queueAge', ({ queue_ms: ms }) => ms, formatMS],
+];
+
+function LastHour({ hour: { minutes }, grafana }) {
+  const curve = ([title, valueOf, format]) =>
+    html`<${Curve} key=${title} ...${{ title, minutes, valueOf, format }} />`;
+  return html`<${Panel} title=${t('lastHour')}>
+    <ul class="tallies curves">
+      ${curves.map(curve)}
+    </ul>
+    ${grafana && html`<p><a class="link" href=${grafana} rel="noreferrer">${t('grafana')}</a></p>`}
+  <//>`;
+}
+
 function Need({ need: { text, href, action } }) {
   return html`<li>
     <span>${text}</span>${href && html`<a class="button small" href=${href}>${t(action)}</a>`}
@@ -179,6 +222,7 @@ export function Overview({ token, status }) {
     }
     ${!state.work && html`<p class="hint">${t('unknown')}</p>`}
     <${Underway} items=${underwayOf(state)} />
+    ${state.last_hour && html`<${LastHour} hour=${state.last_hour} grafana=${state.grafana_url} />`}
     <${BoardsToday} token=${token} />
     <${Processes} ...${state} />
   `;

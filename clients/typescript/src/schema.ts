@@ -2271,6 +2271,12 @@ export interface components {
              */
             succeeded_at: string | null;
         };
+        LastHour: {
+            /** @description The bounds of latency, in milliseconds */
+            bounds_ms: number[];
+            /** @description The last sixty minutes that have ended, oldest first; zeros of those in which nothing ran */
+            minutes: components["schemas"]["MinuteCounts"][];
+        };
         Liker: {
             /** @description Empty if the user has set none */
             avatar_url: string;
@@ -2354,6 +2360,35 @@ export interface components {
             member_ids: string[];
             /** @description The group's name, under the rules of nicknames; if it is left out, the name stays as it is */
             name?: string;
+        };
+        MinuteCounts: {
+            /**
+             * Format: date-time
+             * @description When the minute began
+             */
+            at: string;
+            /**
+             * Format: int64
+             * @description Calls of the API that were answered, without streams and exports
+             */
+            calls: number;
+            /** @description The calls by how long they took: those up to each bound and above the bound before, and last those above all bounds */
+            latency: number[];
+            /**
+             * Format: double
+             * @description Milliseconds within which 99 of 100 calls were answered, from latency; 0 without calls
+             */
+            p99_ms: number;
+            /**
+             * Format: int64
+             * @description Milliseconds that the oldest message in the queue had waited
+             */
+            queue_ms: number;
+            /**
+             * Format: int64
+             * @description Calls that rate limits have refused
+             */
+            refused: number;
         };
         NewArchiveRun: {
             /**
@@ -2828,8 +2863,12 @@ export interface components {
             at: string;
             /** @description Kinds of work that are refused although the stores answer */
             degraded: string[];
+            /** @description The address of a dashboard (page.grafana_url); empty for none */
+            grafana_url: string;
             /** @description By name; none while Postgres is away */
             jobs: components["schemas"]["JobStatus"][];
+            /** @description What was counted in the last hour; null while Postgres is away */
+            last_hour: components["schemas"]["LastHour"];
             /** @description Those that have reported within the last minute, oldest first; none while Postgres is away */
             processes: components["schemas"]["ProcessStatus"][];
             /** @description The queue of uploads; null without one, and while it does not answer */

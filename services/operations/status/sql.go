@@ -10,7 +10,7 @@ import (
 	"stepboard/models"
 )
 
-// Store keeps the tables processes and job_runs. Safe for concurrent use.
+// Store keeps the tables processes, process_minutes and job_runs. Safe for concurrent use.
 type Store struct {
 	db *gorm.DB
 }
@@ -28,6 +28,21 @@ func (s *Store) report(ctx context.Context, p models.Process, jobs []models.JobR
 		return err
 	}
 	return s.storeJobs(ctx, jobs)
+}
+
+// reportMinute stores a minute of a process, and removes those that began before a moment. Two
+// statements.
+func (s *Store) reportMinute(ctx context.Context, m models.ProcessMinute, before time.Time) error {
+	db := s.db.WithContext(ctx)
+	if err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&m).Error; err != nil {
+		return err
+	}
+	return db.Delete(&models.ProcessMinute{}, "minute < ?", before.Truncate(time.Minute)).Error
+}
+
+// minutes returns the minutes of all processes from one on.
+func (s *Store) minutes(ctx context.Context, from time.Time) (rows []models.ProcessMinute, err error) {
+	return rows, s.db.WithContext(ctx).Where("minute >= ?", from).Find(&rows).Error
 }
 
 // storeJobs stores runs of jobs. What a run leaves nil stays as it is.

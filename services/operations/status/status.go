@@ -21,6 +21,8 @@ const (
 	reportTimeout = 5 * time.Second
 	// goneAfter is how long a process counts as running after its last report.
 	goneAfter = time.Minute
+	// keptMinutes is how many minutes the figures of processes are kept.
+	keptMinutes = 60
 	// refusedOver is the time in which refused calls are counted, in reports.
 	refusedOver = int(time.Minute / reportEvery)
 )
@@ -31,6 +33,10 @@ type Source struct {
 	Streams func() int
 	// Refused returns how many calls rate limits have refused since the start.
 	Refused func() int64
+	// Latency returns the calls since the start, as models.ProcessMinute has them.
+	Latency func() []int64
+	// QueueAge returns how long the oldest message in the queue has waited; 0 without one.
+	QueueAge func(ctx context.Context) time.Duration
 }
 
 // Reporter reports this process and the runs of its jobs. Safe for concurrent use.
@@ -46,6 +52,9 @@ type Reporter struct {
 	jobs map[string]models.JobRun
 	// refused holds the counts of refused calls at the last reports, oldest first.
 	refused []int64
+	// minute has the counts since the start, as of the beginning of a minute whose row is not
+	// stored; those of the zero time are unknown.
+	minute models.ProcessMinute
 }
 
 // NewReporter returns a reporter of a process with these roles, such as "api,jobs".
@@ -91,7 +100,8 @@ func (r *Reporter) Run(ctx context.Context) {
 
 // Report stores the state of this process and of the jobs that have ended since the last
 // report, and removes processes that have reported nothing for a minute. Two statements,
-// and one more for jobs. Jobs that could not be stored are stored by the next report.
+// one more for jobs, and once a minute two more for its figures. What could not be stored is
+// stored by the next report.
 func (r *Reporter) Report(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
@@ -100,6 +110,34 @@ func (r *Reporter) Report(ctx context.Context) error {
 		r.putBack(jobs)
 		return err
 	}
+	return r.reportMinute(ctx, process.SeenAt)
+}
+
+// reportMinute stores the figures of the minute that has ended, if one has.
+func (r *Reporter) reportMinute(ctx context.Context, now time.Time) error {
+	began := r.minute
+	if !now.Truncate(time.Minute).After(began.Minute) {
+		return nil
+	}
+	counts := models.ProcessMinute{
+		Minute: now.Truncate(time.Minute), Process: r.process.ID, Refused: r.source.Refused(), Latency: r.source.Latency(),
+	}
+	if began.Minute.IsZero() {
+		r.minute = counts
+		return nil
+	}
+	row := models.ProcessMinute{
+		Minute: began.Minute, Process: r.process.ID, Refused: counts.Refused - began.Refused,
+		Latency: make([]int64, len(counts.Latency)), QueueMS: r.source.QueueAge(ctx).Milliseconds(),
+	}
+	for i, n := range counts.Latency {
+		row.Latency[i] = n - began.Latency[i]
+		row.Calls += row.Latency[i]
+	}
+	if err := r.store.reportMinute(ctx, row, now.Add(-keptMinutes*time.Minute)); err != nil {
+		return err
+	}
+	r.minute = counts
 	return nil
 }
 
@@ -178,6 +216,8 @@ type Overview struct {
 	// Jobs are ordered by name.
 	Jobs []models.JobRun
 	Work Work
+	// LastHour has the last sixty minutes that have ended, oldest first.
+	LastHour []Minute
 }
 
 // Archive counts the buckets that wait for their first run. Implemented by archive.Service.
@@ -199,12 +239,16 @@ func New(store *Store, archive Archive, boards Boards, counter Counter, clock mo
 	return &Service{store: store, archive: archive, boards: boards, counter: counter, clock: clock}
 }
 
-// Overview returns the state of the whole service. Four queries, one of which counts
+// Overview returns the state of the whole service. Five queries, one of which counts
 // rows. CodeUnavailable.
 func (s *Service) Overview(ctx context.Context) (Overview, error) {
-	o, err := s.store.overview(ctx, s.clock().UTC())
+	now := s.clock().UTC()
+	o, err := s.store.overview(ctx, now)
 	if err == nil {
 		o.Work.ArchiveDue, err = s.archive.Unfinished(ctx)
+	}
+	if err == nil {
+		o.LastHour, err = s.lastHour(ctx, now)
 	}
 	if err != nil {
 		return o, models.Unavailable("read the state of the service", err)

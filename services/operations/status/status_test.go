@@ -3,8 +3,12 @@ package status_test
 import (
 	"context"
 	"errors"
+	"math"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
@@ -16,12 +20,15 @@ type process struct {
 	*status.Reporter
 	streams int
 	refused int64
+	latency []int64
+	queue   time.Duration
 }
 
 func newProcess(env *testenv.Env, roles string) *process {
-	p := &process{}
+	p := &process{latency: []int64{0, 0, 0}}
 	p.Reporter = status.NewReporter(status.NewStore(env.Gorm), "1.2", roles, status.Source{
 		Streams: func() int { return p.streams }, Refused: func() int64 { return p.refused },
+		Latency: func() []int64 { return slices.Clone(p.latency) }, QueueAge: func(context.Context) time.Duration { return p.queue },
 	}, env.Clock.Now, env.Log)
 	return p
 }
@@ -85,6 +92,67 @@ func TestProcesses(t *testing.T) {
 			t.Errorf("%d rows remain, %v", rows, err)
 		}
 	})
+}
+
+// Each process stores its figures once a minute; the last hour has their sums, and nothing older
+// is kept. What could not be stored is stored by the next report.
+func TestLastHour(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		one, other := newProcess(env, "api"), newProcess(env, "api")
+		one.latency = []int64{100, 100, 100} // before the first report
+		report(t, one)
+		report(t, other)
+		if hour := overview(t, env).LastHour; len(hour) != 60 || hour[59].Latency != nil {
+			t.Fatalf("before the first minute has ended: %+v", hour)
+		}
+		one.latency, one.refused, one.queue = []int64{103, 101, 100}, 2, time.Second
+		other.latency, other.queue = []int64{0, 1, 1}, 3*time.Second
+		env.Clock.Advance(30 * time.Second)
+		report(t, one) // the minute has not ended
+		env.Clock.Advance(30 * time.Second)
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if one.Report(gone) == nil {
+			t.Error("a report without a store succeeds")
+		}
+		report(t, one)
+		report(t, other)
+		report(t, one)
+		hour := overview(t, env).LastHour
+		want := status.Minute{At: testenv.Noon.UTC(), Calls: 6, Refused: 2, Latency: []int64{3, 2, 1}, QueueMS: 3000}
+		if diff := cmp.Diff(want, hour[59]); diff != "" || len(hour) != 60 || hour[58].Calls != 0 {
+			t.Fatalf("the minute that has ended (-want +got):\n%s", diff)
+		}
+		env.Clock.Advance(59 * time.Minute)
+		report(t, one)
+		if hour := overview(t, env).LastHour; hour[0].Calls != 6 {
+			t.Errorf("an hour ago: %+v", hour[0])
+		}
+		env.Clock.Advance(2 * time.Minute)
+		report(t, one)
+		var rows []models.ProcessMinute
+		if err := env.Gorm.Find(&rows).Error; err != nil || len(rows) != 1 {
+			t.Errorf("after an hour %+v remain, %v", rows, err)
+		}
+	})
+}
+
+func TestQuantile(t *testing.T) {
+	t.Parallel()
+	bounds := []float64{1, 2, 5}
+	for _, c := range []struct {
+		latency []int64
+		part    float64
+		want    float64
+	}{
+		{nil, 0.99, 0}, {[]int64{0, 0, 0, 0}, 0.5, 0}, {[]int64{10, 0, 0, 0}, 0.5, 0.5}, {[]int64{50, 50, 0, 0}, 0.99, 1.98},
+		{[]int64{98, 0, 2, 0}, 0.99, 3.5}, {[]int64{1, 0, 0, 99}, 0.99, 5}, {[]int64{0, 0, 7, 0}, 1, 5},
+	} {
+		if got := status.Quantile(bounds, c.latency, c.part); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("Quantile of %v at %v is %v, want %v", c.latency, c.part, got, c.want)
+		}
+	}
 }
 
 // A process that ends removes itself, and stores the last runs of its jobs first.
