@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"stepboard/config"
+	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/platform/auth"
 )
@@ -219,7 +220,7 @@ func TestConsoleUsers(t *testing.T) {
 	begins := strings.ToUpper(string([]rune(user.Nickname)[:2]))
 	c.typeIn("#user", begins+kb.Enter)
 	c.until("the users of the name are there", listShown)
-	if wrong := eval[[]string](c.page, fmt.Sprintf(`[...document.querySelectorAll('.table td:first-child')].map((cell) => cell.textContent)
+	if wrong := eval[[]string](c.page, fmt.Sprintf(`[...document.querySelectorAll('.table td[data-label=Nickname]')].map((cell) => cell.textContent)
 		.filter((name) => !name.toUpperCase().startsWith(%q))`, begins)); len(wrong) > 0 {
 		t.Errorf("%s finds %q", begins, wrong)
 	}
@@ -379,7 +380,7 @@ func TestConsoleTimes(t *testing.T) {
 	}
 	for _, name := range []string{"reviews", "audit", "runs"} {
 		c.show(name)
-		if bad := eval[[]string](c.page, `[...document.querySelectorAll('.panel td:first-child')].map((cell) => cell.textContent.trim())
+		if bad := eval[[]string](c.page, `[...document.querySelectorAll('.panel td[data-label=Time]')].map((cell) => cell.textContent.trim())
 			.filter((text) => !/^\w+ \d+, \d\d:\d\d:\d\d Shanghai · \d+ (s|min|h|d) ago$/.test(text))`); len(bad) > 0 {
 			t.Errorf("%s has the times %q", name, bad)
 		}
@@ -393,7 +394,7 @@ func TestConsoleCorrectsReviews(t *testing.T) {
 	c := openConsole(t, desktop)
 	c.show("reviews")
 	rows := c.rowCount()
-	user := eval[string](c.page, "document.querySelector('.table td:nth-child(2)').textContent")
+	user := eval[string](c.page, "document.querySelector('.table td[data-label=User]').textContent")
 	for rows > 0 { // the user has shaken the phone on two boards, whose days differ
 		c.click("[data-action=correct]")
 		c.until("its board is chosen", "document.querySelectorAll('dialog .check').length > 1 && document.querySelectorAll('dialog .check input:checked').length === 1")
@@ -490,6 +491,65 @@ func TestConsoleLastHour(t *testing.T) {
 	if link := eval[string](p, "document.querySelector('.curves ~ p a').href"); link != "https://grafana.example.com/d/1" {
 		t.Errorf("the dashboard is at %s", link)
 	}
+}
+
+// Rows are copied and saved as CSV: those that are chosen, or the page. What can be done with one
+// can be done with those that are chosen.
+func TestConsoleRows(t *testing.T) {
+	t.Parallel()
+	c := openConsole(t, desktop)
+	c.show("reviews")
+	var reviews struct {
+		Reviews []struct {
+			ID    string
+			Score int64
+		}
+	}
+	callAPI(t, c.token, http.MethodGet, c.base+"/v1/admin/reviews", nil, &reviews)
+	eval[any](c.page, "void (navigator.clipboard.writeText = async (text) => { window.copied = text; })")
+	c.click("[data-action=copy]")
+	c.until("the page is copied", "window.copied?.split('\\n').length === 3")
+	c.click("tbody tr:nth-child(2) .pick input")
+	c.click("[data-action=copy]")
+	c.until("the row is copied", "window.copied.split('\\n').length === 2")
+	if got, want := eval[string](c.page, "window.copied"), fmt.Sprintf("\n%s\t", reviews.Reviews[1].ID); !strings.Contains(got, want) {
+		t.Errorf("%q is copied, want the row %q", got, want)
+	}
+	c.click(".buttons [data-action=dismiss]")
+	c.seePreview("The score leaves the list")
+	c.click("dialog .button")
+	c.until("the dialog is closed", dialogClosed)
+	c.click(".buttons .check input")
+	c.until("both are chosen", "document.querySelectorAll('tbody .pick input:checked').length === 2")
+	c.act(".buttons [data-action=dismiss]", "2 × The score leaves the list", "a marathon")
+	c.until("no review is left", "!!document.querySelector('.empty')")
+
+	user := c.people[3]
+	callAPI(t, user.Token, http.MethodPut, c.base+"/v1/me", map[string]string{"nickname": "=1+1, \"a\""}, nil)
+	c.goTo("#/users/named/" + url.PathEscape("=1"))
+	c.until("the user is there", listShown)
+	file := c.downloads("users.csv")
+	c.click("[data-action=csv]")
+	want := "\ufeffuser_id,nickname,avatar_url,friends,created_at\r\n" + user.UserID + `,"'=1+1, ""a""",`
+	testenv.Eventually(t, "the file is whole", func() bool {
+		text, err := os.ReadFile(file)
+		return err == nil && strings.HasPrefix(string(text), want)
+	})
+	c.ignoreFaults("404") // there is no user of this id
+}
+
+// The key / leads to the search of a screen, or to that for users, and is a letter where one types.
+func TestConsoleSearchKey(t *testing.T) {
+	t.Parallel()
+	c := openConsole(t, desktop)
+	const focused = "document.activeElement.id === "
+	c.press("/")
+	c.until("one searches for users", focused+"'user'")
+	c.press("/")
+	c.until("it is a letter", "document.activeElement.value === '/'")
+	c.show("audit")
+	c.press("/")
+	c.until("one searches in the list", focused+"'filter-actor'")
 }
 
 // The navigation has five entries, all of which a phone shows at once.

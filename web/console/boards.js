@@ -5,7 +5,17 @@ import { html, useState } from '../assets/view.js';
 import { useActions } from './action.js';
 import { archive, corrections, filterAddress, runs } from './lists.js';
 import { PagedRows, Rows, withoutEmpty } from './list.js';
-import { Empty, Facts, Fetched, number, Panel, refreshEvery, State, userLink, when } from './parts.js';
+import {
+  Empty,
+  Facts,
+  Fetched,
+  number,
+  Panel,
+  refreshEvery,
+  State,
+  userLink,
+  when,
+} from './parts.js';
 
 const kinds = ['daily', 'event', 'rolling'];
 const optionalNumber = (text) => (text === '' || text === undefined ? undefined : Number(text));
@@ -201,10 +211,11 @@ function BucketFacts({ token, notify, board, bucket, retry }) {
   const [button, dialog] = useActions(token, notify, retry);
   const { last_run: run } = bucket;
   const revision =
-    bucket.revision > 0 &&
-    html`<a class="link" href=${filterAddress('deliveries', { event: 'board.final' })}>
-      ${t('revision', { n: bucket.revision })}
-    </a>`;
+    bucket.revision > 0
+      ? html`<a class="link" href=${filterAddress('deliveries', { event: 'board.final' })}>
+          ${t('revision', { n: bucket.revision })}
+        </a>`
+      : null;
   return html`<${Panel}>
       <${Facts}
         pairs=${[

@@ -235,10 +235,30 @@ function useSession() {
   return { token, starting, error, signIn, signOut };
 }
 
+// useSearchKey lets / lead to the search of the screen, or to that for users.
+function useSearchKey() {
+  useEffect(() => {
+    const field = () => document.querySelector('[role=search] :is(input, select)');
+    const press = (event) => {
+      const typing = event.target.closest?.('input, select, textarea, dialog');
+      if (event.key !== '/' || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      if (field()) {
+        field().focus();
+        return;
+      }
+      location.hash = '#/users/';
+    };
+    addEventListener('keydown', press);
+    return () => removeEventListener('keydown', press);
+  }, []);
+}
+
 function App() {
   const { token, starting, error, signIn, signOut } = useSession();
   const [screen, path, hash] = useRoute();
   const [shownLocale, showLocale] = useState(locale);
+  useSearchKey();
   const [toast, notify] = useToast();
   const status = useFetch(token, token && '/v1/admin/status', refreshEvery);
   const opened = useRef(false);
@@ -246,7 +266,8 @@ function App() {
     document.title = `${t(screen)} · Stepboard`;
   }, [screen, shownLocale]);
   useEffect(() => {
-    if (opened.current) document.querySelector('main h1')?.focus();
+    const first = document.querySelector('[data-first]') ?? document.querySelector('main h1');
+    if (opened.current) first?.focus();
     opened.current = Boolean(token);
   }, [hash, token]);
   const onLocale = (newLocale) => {

@@ -3,6 +3,7 @@ import { useFetch } from '../assets/data.js';
 import { t, tRich } from '../assets/i18n.js';
 import { html, useState } from '../assets/view.js';
 import { useActions } from './action.js';
+import { overMany, Taking, useChoice } from './rows.js';
 import { Empty, Fetched, formatAt, Panel, refreshEvery, Table } from './parts.js';
 
 const pageSize = 50;
@@ -41,31 +42,40 @@ export const withoutEmpty = (values) =>
     Object.entries(values).filter(([, value]) => value !== '' && value !== undefined),
   );
 
+// ListPage shows the rows of a page, and what can be done with them, or with those of them that
+// are chosen. button is that of useActions.
+function ListPage({ name, list, rows, filter, button, notify }) {
+  const { columns, actions = [], together = [], keyOf = ({ id }) => id } = list;
+  const { chosen, tick, tickAll } = useChoice(rows, keyOf);
+  const offered = (action, row) => !action.offered || action.offered(row);
+  const end =
+    actions.length > 0 &&
+    ((row) =>
+      actions.filter((action) => offered(action, row)).map((action) => button(action, row)));
+  const many = (action) => {
+    const subjects = chosen.filter((row) => offered(action, row));
+    return subjects.length > 0 && button(overMany(action), { rows: subjects });
+  };
+  return html`<${Table} label=${t(name)} ...${{ columns, rows, keyOf, end, tick }} />
+    <div class="buttons" role="group" aria-label=${t('rows')}>
+      ${tickAll()}
+      ${chosen.length > 0 && html`<span>${t('chosen', { count: chosen.length })}</span>`}
+      ${actions.filter((action) => action.many).map(many)}
+      <${Taking} name=${name} rows=${chosen.length > 0 ? chosen : rows} notify=${notify} />
+      ${chosen.length === 0 && together.map((action) => button(action, { filter, rows }))}
+    </div>`;
+}
+
 // Rows shows a page of a list by a fixed filter, and what can be done with its rows.
 export function Rows({ token, notify, name, list, filter, cursor, onPage }) {
   const query = new URLSearchParams({ limit: list.pageSize ?? pageSize, ...filter });
   if (cursor) query.set('cursor', cursor);
   const [result, retry] = useFetch(token, `${list.path}?${query}`, refreshEvery);
   const [button, dialog] = useActions(token, notify, retry);
-  const end =
-    list.actions?.length > 0 &&
-    ((row) =>
-      list.actions
-        .filter(({ offered }) => !offered || offered(row))
-        .map((action) => button(action, row)));
-  const page = (data) => {
-    const rows = data[list.rows];
-    if (rows.length === 0) return html`<${Empty} text="nothingHere" />`;
-    const keyOf = list.keyOf ?? (({ id }) => id);
-    const { columns } = list;
-    return html`<${Table} label=${t(name)} ...${{ columns, rows, keyOf, end }} />
-      ${
-        list.together &&
-        html`<div class="buttons">
-          ${list.together.map((action) => button(action, { filter, rows }))}
-        </div>`
-      }`;
-  };
+  const page = ({ [list.rows]: rows }) =>
+    rows.length > 0
+      ? html`<${ListPage} ...${{ name, list, rows, filter, button, notify }} />`
+      : html`<${Empty} text="nothingHere" />`;
   const refused = list.forbidden && result.error?.code === 'forbidden';
   return html`<${Panel}>
       ${

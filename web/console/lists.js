@@ -34,6 +34,7 @@ const sameReason = ({ reason }) =>
 // handleLetter handles one dead letter.
 const handleLetter = (name, method, suffix) => ({
   name,
+  many: true,
   danger: method === 'DELETE',
   subject: (row) => `#${row.id}: ${row.reason}`,
   call: (row) => ({ method, path: `${path}/dead-letters/${row.id}${suffix}` }),
@@ -100,6 +101,7 @@ const deliveries = {
   actions: [
     {
       name: 'send',
+      many: true,
       subject: (row) => `${row.event} · ${row.webhook_id}`,
       call: (row) => ({ method: 'POST', path: `${path}/webhooks/deliveries/${row.id}/replay` }),
       describe: (answer) => t('would_send', answer),
@@ -109,6 +111,7 @@ const deliveries = {
 
 export const lift = {
   name: 'lift',
+  many: true,
   reason: 'required',
   offered: (row) => !row.lifted_at,
   subject: (row) =>
@@ -154,11 +157,18 @@ export const reviews = {
   path: `${path}/reviews`,
   rows: 'reviews',
   filters: [boardFilter, userFilter],
-  columns: [time('first_seen_at'), user, board, ['day', (row) => dayLink(row.board, row.date)], numeric('score')],
+  columns: [
+    time('first_seen_at'),
+    user,
+    board,
+    ['day', (row) => dayLink(row.board, row.date)],
+    numeric('score'),
+  ],
   actions: [
     { ...correct, text: 'correctIt', offered: (row) => row.user_id },
     {
       name: 'dismiss',
+      many: true,
       reason: 'optional',
       subject: (row) => `${row.user_id} · ${formatNumber(row.score)}`,
       call: (row, { reason }) => ({
@@ -173,6 +183,7 @@ export const reviews = {
 
 export const archive = {
   name: 'archive',
+  many: true,
   subject: (row) => `${row.board} · ${dayOf(row.bucket)}`,
   call: (row) => ({
     method: 'POST',

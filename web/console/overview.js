@@ -31,9 +31,7 @@ function needsOf({ at, stores, degraded, work, processes, jobs }) {
   const store = ({ name }) => ({
     key: name,
     text:
-      name === 'redis_memory'
-        ? t('need_memory')
-        : t('need_store', { name: t(`store_${name}`) }),
+      name === 'redis_memory' ? t('need_memory') : t('need_store', { name: t(`store_${name}`) }),
   });
   const late = ({ id, host, seen_at: seen }) =>
     Date.parse(at) - Date.parse(seen) > lateAfter && {

@@ -68,8 +68,9 @@ export function State({ value }) {
 }
 
 // Table shows rows by columns, which are [text, value of a row]. On a narrow screen each
-// row becomes a card. end returns what follows the last column.
-export function Table({ label, columns, rows, keyOf, end }) {
+// row becomes a card. end returns what follows the last column, and tick what is before the first
+// one.
+export function Table({ label, columns, rows, keyOf, end, tick }) {
   const head = columns.map(([text]) => html`<th scope="col" key=${text}>${t(text)}</th>`);
   const cell =
     (row) =>
@@ -78,12 +79,13 @@ export function Table({ label, columns, rows, keyOf, end }) {
       return html`<td key=${text} data-label=${t(text)}>${isEmpty(shown) ? '–' : shown}</td>`;
     };
   const line = (row) => html`<tr key=${keyOf(row)}>
-    ${columns.map(cell(row))}${end && html`<td class="row-actions">${end(row)}</td>`}
+    ${tick && html`<td class="picks">${tick(row)}</td>`}${columns.map(cell(row))}
+    ${end && html`<td class="row-actions">${end(row)}</td>`}
   </tr>`;
   return html`<table class="table" aria-label=${label}>
     <thead>
       <tr>
-        ${head}${end && html`<td></td>`}
+        ${tick && html`<td></td>`}${head}${end && html`<td></td>`}
       </tr>
     </thead>
     <tbody>

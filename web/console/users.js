@@ -3,7 +3,7 @@ import { useFetch } from '../assets/data.js';
 import { ErrorNotice } from '../assets/components.js';
 import { useExport } from '../assets/dialog.js';
 import { addDays, formatDay, formatNumber, t, tRich } from '../assets/i18n.js';
-import { html, useEffect, useState } from '../assets/view.js';
+import { html, useEffect, useRef, useState } from '../assets/view.js';
 import { useActions } from './action.js';
 import { correct } from './correct.js';
 import { corrections, lift, reviews } from './lists.js';
@@ -232,8 +232,12 @@ function User({ token, notify, id }) {
 const foundAddress = (text) => `#/users/named/${encodeURIComponent(text)}`;
 
 // Find asks for a name or a user id.
-function Find({ initial = '' }) {
+function Find({ initial = '', focused }) {
   const [text, setText] = useState(initial);
+  const field = useRef(null);
+  useEffect(() => {
+    if (focused) field.current.focus();
+  }, []);
   const submit = (event) => {
     event.preventDefault();
     if (text.trim()) location.hash = foundAddress(text.trim());
@@ -243,6 +247,8 @@ function Find({ initial = '' }) {
       <label for="user">${t('nameOrID')}</label>
       <input
         id="user"
+        ref=${field}
+        data-first=${focused}
         required
         maxlength="128"
         autocomplete="off"
@@ -304,5 +310,5 @@ export function Users({ token, notify, path: [id, text] }) {
   if (id) return html`<${User} ...${{ token, notify, id }} />`;
   return html`<h1 tabindex="-1">${t('users')}</h1>
     <p class="about-list">${t('about_users')}</p>
-    <${Find} />`;
+    <${Find} focused=${id === ''} />`;
 }
