@@ -1,11 +1,13 @@
 package simulation_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"net"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -141,7 +143,7 @@ func (g *gate) before(ctx context.Context, store string) fault {
 		g.struck = true
 		// What runs for several calls, in a goroutine of its own, goes on without the client.
 		// Then the answer is ignored, so that the step lasts until that work is done.
-		if g.gone = ctx.Value(clientKey{}) == nil; !g.gone {
+		if g.gone = ctx.Value(clientKey{}) == nil || inBatch(); !g.gone {
 			g.plan.act()
 		}
 	case interleave:
@@ -158,6 +160,10 @@ func (g *gate) before(ctx context.Context, store string) fault {
 	}
 	return noFault
 }
+
+// inBatch reports whether a batcher's goroutine calls it. The context there has the values of a
+// call's, and does not end with it.
+func inBatch() bool { return bytes.Contains(debug.Stack(), []byte("/batch.(*Batcher")) }
 
 // after is called after an operation that was executed, with what before has returned. It
 // returns an error if the reply is lost.

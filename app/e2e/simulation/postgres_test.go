@@ -34,7 +34,8 @@ const onPostgres = "postgres"
 const lockTimeout = "99"
 
 // timeSchema lets statements that ask for the time get the schedule's, because the schema public is
-// found before pg_catalog. It also keeps statements from waiting longer for a lock.
+// found before pg_catalog. It also keeps statements from waiting longer for a lock, and lets who ends
+// another session wait until its locks are gone, however busy the machine is.
 const timeSchema = `
 	CREATE SCHEMA simulation;
 	CREATE TABLE simulation.clock (now timestamptz NOT NULL);
@@ -43,6 +44,14 @@ const timeSchema = `
 	CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT now FROM simulation.clock';
 	CREATE FUNCTION public.set_config(name text, value text, is_local boolean) RETURNS text LANGUAGE sql VOLATILE AS
 		$$SELECT pg_catalog.set_config(name, CASE name WHEN 'lock_timeout' THEN '` + lockTimeout + `' ELSE value END, is_local)$$;
+	CREATE FUNCTION public.pg_terminate_backend(pid integer) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+	BEGIN
+		PERFORM pg_catalog.pg_terminate_backend(pid);
+		WHILE EXISTS (SELECT FROM pg_catalog.pg_locks l WHERE l.pid = $1) LOOP
+			PERFORM pg_sleep(0.001);
+		END LOOP;
+		RETURN true;
+	END $$;
 	DO $$
 	DECLARE r record;
 	BEGIN
@@ -268,35 +277,36 @@ func eachMessage(stream []byte, do func(kind byte)) []byte {
 	return stream
 }
 
-// Read implements net.Conn.
+// Read implements net.Conn. When the connection breaks, the server has ended the session before the
+// driver learns of it: so what the step does next, on another connection, meets none of its locks.
 func (s *socket) Read(p []byte) (int, error) {
 	s.mu.Lock()
 	f := s.fault
-	if f == refuse {
-		s.fault = noFault // what follows is that the driver closes the connection
-	}
 	s.mu.Unlock()
 	if f == refuse {
+		_ = s.Close()
 		return 0, errFault
 	}
 	n, err := s.Conn.Read(p)
-	if f == noFault || err != nil {
+	if f == noFault || err != nil || !s.lost(p[:n]) {
 		return n, err
 	}
+	_ = s.Close()
+	return 0, s.gate.after(f)
+}
+
+// lost reports whether the server has executed the statement that it was to fail after, when p is
+// received.
+func (s *socket) lost(p []byte) (lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lost := false
-	s.received = eachMessage(append(s.received, p[:n]...), func(kind byte) {
+	s.received = eachMessage(append(s.received, p...), func(kind byte) {
 		if kind == 'Z' && len(s.replies) > 0 { // ReadyForQuery
 			lost = lost || s.replies[0]
 			s.replies = s.replies[1:]
 		}
 	})
-	if !lost {
-		return n, nil
-	}
-	s.fault = noFault
-	return 0, s.gate.after(f)
+	return lost
 }
 
 // Close implements net.Conn. It returns when the server has ended the session, and holds no lock
