@@ -140,6 +140,7 @@ function useFocusOnNavigation(hash) {
   }, [hash]);
 }
 
+// UserSwitch chooses who the visitor of the demo is.
 function UserSwitch({ people, user, onSwitch }) {
   const change = (event) =>
     onSwitch(people.find((person) => person.user_id === event.target.value));
@@ -150,22 +151,41 @@ function UserSwitch({ people, user, onSwitch }) {
   >
     ${stripBidi(nameOf(person))}
   </option>`;
-  return html`<div class="switch">
-    <a href="#/me">
-      <span class="visually-hidden">${t('profile')}</span><${Avatar} user=${user} size="small" />
-    </a>
-    <select aria-label=${t('youAre')} value=${user.user_id} onChange=${change}>
+  return html`<label class="switch">
+    <span class="label">${t('youAre')}</span>
+    <select value=${user.user_id} onChange=${change}>
       ${people.map(option)}
     </select>
     <${Icon} name="chevron" />
-  </div>`;
+  </label>`;
 }
 
-function ProfileLink({ user }) {
-  return html`<a class="self" href="#/me">
-    <span class="visually-hidden">${t('profile')}:</span>
-    <${Avatar} user=${user} size="small" /><${Name} user=${user} />
-  </a>`;
+// AccountMenu opens from the viewer's picture. It closes with the next click elsewhere, with
+// Escape, and when another screen opens.
+function AccountMenu({ people, user, onSwitch, onLocale }) {
+  const menu = useRef(null);
+  useEffect(() => {
+    const close = ({ type, target, key }) => {
+      if (!menu.current) return; // the visitor has just signed out
+      const inside = type !== 'hashchange' && menu.current.contains(target);
+      if (type === 'keydown' ? key !== 'Escape' : inside) return;
+      if (menu.current.open && inside) menu.current.firstElementChild.focus();
+      menu.current.open = false;
+    };
+    const events = ['click', 'keydown', 'hashchange'];
+    events.forEach((name) => addEventListener(name, close));
+    return () => events.forEach((name) => removeEventListener(name, close));
+  }, []);
+  return html`<details class="account" ref=${menu}>
+    <summary aria-label=${`${t('profile')}: ${stripBidi(nameOf(user))}`}>
+      <${Avatar} user=${user} size="small" />
+    </summary>
+    <div class="account-menu card">
+      <a class="self" href="#/me"><${Name} user=${user} /><span class="label">${t('profile')}</span></a>
+      ${people && html`<${UserSwitch} people=${people} user=${user} onSwitch=${onSwitch} />`}
+      <${LanguageButton} onChange=${onLocale} />
+    </div>
+  </details>`;
 }
 
 function Layout({ session, title, onSwitch, onLocale, children }) {
@@ -187,14 +207,7 @@ function Layout({ session, title, onSwitch, onLocale, children }) {
         <img src="assets/icon.svg" alt="" width="28" height="28" /><span>Stepboard</span>
       </a>
       <nav class="tabs" aria-label=${t('main')}>${tabs.map(link)}</nav>
-      <div class="account">
-        <${LanguageButton} onChange=${onLocale} />
-        ${
-          people
-            ? html`<${UserSwitch} people=${people} user=${user} onSwitch=${onSwitch} />`
-            : html`<${ProfileLink} user=${user} />`
-        }
-      </div>
+      <${AccountMenu} ...${{ people, user, onSwitch, onLocale }} />
     </header>
     <main id="main" tabindex="-1">${children}</main>`;
 }

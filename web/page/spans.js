@@ -54,28 +54,35 @@ const kinds = {
   },
 };
 
-function SpanStrip({ period, circle, today, first }) {
+// whenOf returns what When and SpanStrip know of a span.
+function whenOf({ period, circle, today, first }) {
   const kind = kinds[period];
   const current = kind.firstOf(today);
-  const item = (other) =>
-    other === current
-      ? [t(`this_${period}`), kind.large(other), t(`this_${period}`)]
-      : [kind.small(other), kind.large(other), kind.name(other)];
   const hrefOf = (day) => {
     const other = kind.firstOf(day);
     return circle.href(period, ...(other === current ? [] : [kind.place(other)]));
   };
+  return { today, selected: first, current, hrefOf };
+}
+
+function SpanStrip({ period, when }) {
+  const kind = kinds[period];
+  const { current } = when;
+  const item = (other) =>
+    other === current
+      ? [t(`this_${period}`), kind.large(other), t(`this_${period}`)]
+      : [kind.small(other), kind.large(other), kind.name(other)];
   return html`<${Strip}
     label=${t(`per_${period}`)}
     length=${kind.length}
     before=${(other) => kind.firstOf(addDays(other, -1))}
-    selected=${first}
-    ...${{ current, item, today, hrefOf }}
+    ...${{ ...when, item }}
   />`;
 }
 
 // SpanRanking shows the ranking of a circle from one day to another.
-function SpanRanking({ session, circle, header, onError, period, strip, from, to, today, title }) {
+function SpanRanking(props) {
+  const { session, circle, header, onError, period, strip, from, to, today, title, when } = props;
   const path = `${circle.path}?from=${from}&to=${to}`;
   const [limit, raiseLimit] = useLimit(path);
   const past = to < today;
@@ -86,7 +93,7 @@ function SpanRanking({ session, circle, header, onError, period, strip, from, to
   const view = {
     key: `${from} ${to}`,
     title,
-    label: title,
+    when,
     past,
     noScore: t('noScoreSpan'),
     empty: t('emptySpan'),
@@ -117,12 +124,14 @@ function Span({ period, path: [place], ...props }) {
   if (place && !kind.parse(place)) return html`<${NotFound} />`;
   if (!today) return html`<${Waiting} ...${{ ...props, circle, period, error, retry }} />`;
   const first = place ? kind.parse(place) : kind.firstOf(today);
+  const when = whenOf({ period, circle, today, first });
   return html`<${SpanRanking}
     key=${first}
     from=${first}
     to=${kind.lastOf(first)}
     title=${kind.name(first)}
-    strip=${html`<${SpanStrip} ...${{ period, circle, today, first }} />`}
+    when=${when}
+    strip=${html`<${SpanStrip} ...${{ period, when }} />`}
     ...${{ ...props, circle, period, today }}
   />`;
 }

@@ -4,7 +4,6 @@ import { fetchJSON, useFetch, useLiveRanking } from './data.js';
 import {
   AnimatedNumber,
   Avatar,
-  avatarHue,
   ErrorNotice,
   errorText,
   Icon,
@@ -14,15 +13,16 @@ import {
   sameOrigin,
   SegmentedControl,
   Skeleton,
-  StaleBanner,
   StatusPill,
   useLater,
 } from './components.js';
 import {
   addDays,
+  formatDay,
   formatLongDay,
   formatNumber,
   formatRank,
+  formatTime,
   formatWeekday,
   isDay,
   rankParts,
@@ -62,7 +62,7 @@ function Goal({ ranking, past }) {
   return html`<p class="goal">${text}</p>`;
 }
 
-// Champion shows who leads a ranking, on their cover.
+// Champion shows who leads a ranking. Their cover fills the hero around it.
 function Champion({ ranking }) {
   const { champion, entries, me, final } = ranking;
   const [broken, setBroken] = useState('');
@@ -72,14 +72,14 @@ function Champion({ ranking }) {
   const cover = sameOrigin(champion.cover_url);
   const first = entries[0]?.user_id === champion.user_id ? entries[0] : null;
   const alt = t('coverOf', { name: stripBidi(nameOf(champion)) });
-  return html`<header class="champion" style=${{ '--hue': String(avatarHue(champion.user_id)) }}>
+  return html`<header class="champion">
     ${
       cover &&
       cover !== broken &&
       html`<img class="cover" src=${cover} alt=${alt} onError=${() => setBroken(cover)} />`
     }
     <span class="crowned">
-      <${Avatar} user=${champion} /><span class="crown"><${Icon} name="crown" /></span>
+      <${Avatar} user=${champion} size="small" /><span class="crown"><${Icon} name="crown" /></span>
     </span>
     <span class="champion-text">
       <span class="label">${label}</span><${Name} user=${champion} />
@@ -88,59 +88,56 @@ function Champion({ ranking }) {
   </header>`;
 }
 
-function HeroTop({ ranking, state, view, share }) {
-  return html`<div class="hero-top">
-    <span class="label">${view.label}</span>
-    <${StatusPill} state=${state} final=${ranking.final} />
-    ${share?.()}
-  </div>`;
+// HeroNote is the line at the foot of the hero: how old the ranking is if the connection is lost,
+// what an operator has changed, or else its children. It is always there, so that no text moves the list.
+function HeroNote({ stale, correction, children }) {
+  if (stale)
+    return html`<p class="goal banner" role="status">${t('stale', { time: formatTime(stale.at) })}</p>`;
+  return correction ? html`<p class="goal">${t(`correction_${correction}`)}</p>` : children;
 }
 
 // HeroWithoutScore stands for Hero if the viewer has no score.
-function HeroWithoutScore({ ranking, state, view, correction }) {
+function HeroWithoutScore({ ranking, state, view, correction, stale }) {
   const { champion } = ranking;
   const excluded = correction === 'excluded';
   return html`<section class=${champion ? 'hero quiet' : 'hero quiet bare'}>
     <${Champion} ranking=${ranking} />
-    <${HeroTop} ...${{ ranking, state, view }} />
-    <div>
-      ${!champion && html`<${Icon} name="walk" />`}
+    <div class="figures">
       <h2>${excluded ? t('notRanked') : view.noScore}</h2>
-      <p class="goal">${excluded ? t('correction_excluded') : view.noScoreHint}</p>
+      <${StatusPill} state=${state} final=${champion && ranking.final} />
     </div>
+    <${HeroNote} stale=${stale} correction=${excluded && correction}>
+      <p class="goal">${view.noScoreHint}</p>
+    <//>
   </section>`;
 }
 
 // Hero shows the viewer's rank and score, large.
-function Hero({ ranking, state, view, correction, share }) {
+function Hero({ ranking, state, view, correction, stale, share }) {
   const { me, entries, total } = ranking;
-  if (!me) return html`<${HeroWithoutScore} ...${{ ranking, state, view, correction }} />`;
+  if (!me) return html`<${HeroWithoutScore} ...${{ ranking, state, view, correction, stale }} />`;
   const best = entries[0]?.score;
   const outOf = t('outOf', { total: formatNumber(total) });
   const [prefix, rank, suffix] = rankParts(me.rank);
   const scale = best > 0 ? me.score / best : 1;
   return html`<section class="hero" aria-label=${`${formatRank(me.rank)} ${outOf}`}>
     <${Champion} ranking=${ranking} />
-    <${HeroTop} ...${{ ranking, state, view, share }} />
+    ${share?.()}
     <div class="figures">
-      <div class="figure">
-        <span class="big">
-          <small>${prefix}</small><span key=${rank} class="fresh">${rank}</span>
-          <small>${suffix}</small>
-        </span>
+      <span class="big">
+        <small>${prefix}</small><span key=${rank} class="fresh">${rank}</span>
+        <small>${suffix}</small>
+      </span>
+      <span class="figures-text">
         <span class="label">${outOf}</span>
-      </div>
-      <div class="figure end">
-        <span class="big score-big"><${AnimatedNumber} value=${me.score} /></span>
-        <span class="label">${t('steps', { count: me.score })}</span>
-      </div>
+        <${StatusPill} state=${state} final=${ranking.final} />
+      </span>
+      <span class="big score-big"><${AnimatedNumber} value=${me.score} /></span>
     </div>
     <div class="bar wide"><span style=${{ transform: `scaleX(${scale})` }}></span></div>
-    ${
-      correction
-        ? html`<p class="goal">${t(`correction_${correction}`)}</p>`
-        : html`<${Goal} ranking=${ranking} past=${view.past} />`
-    }
+    <${HeroNote} stale=${stale} correction=${correction}>
+      <${Goal} ranking=${ranking} past=${view.past} />
+    <//>
   </section>`;
 }
 
@@ -273,9 +270,27 @@ export function Strip({ label, length, current, before, item, today, selected, h
   </div>`;
 }
 
+// When is the period of a ranking in the upper bar of a phone, where there is no room for a
+// strip. The bar is the layout's and the period the screen's, so that it is laid over the bar.
+function When({ view: { when, name, title } }) {
+  const { today, selected, hrefOf, current } = when ?? {};
+  return html`<div class="period-bar">
+    <span class="name period-name" aria-hidden="true">${name ?? title}</span>
+    ${when && html`<${DatePicker} ...${{ today, selected, hrefOf }} />`}
+    ${when && selected !== current && html`<a class="to-now" href=${hrefOf(today)}>${t('today')}</a>`}
+  </div>`;
+}
+
 export const StripSkeleton = () => html`<div class="days" aria-hidden="true"></div>`;
 
-function DayStrip({ today, selected, circle }) {
+// whenOf returns what When and DayStrip know of a day.
+const whenOf = (circle, today, selected) =>
+  today && {
+    ...{ today, selected, current: today },
+    hrefOf: (day) => circle.href(...(day === today ? [] : ['day', day])),
+  };
+
+function DayStrip({ today, selected, hrefOf }) {
   if (!today) return html`<${StripSkeleton} />`;
   const item = (day) => {
     const isToday = day === today;
@@ -287,8 +302,7 @@ function DayStrip({ today, selected, circle }) {
     length=${stripLength}
     current=${today}
     before=${(day) => addDays(day, -1)}
-    hrefOf=${(day) => circle.href(...(day === today ? [] : ['day', day]))}
-    ...${{ item, today, selected }}
+    ...${{ item, today, selected, hrefOf }}
   />`;
 }
 
@@ -346,6 +360,19 @@ function useCorrection({ token, board }, ranking, past) {
   return data?.correction;
 }
 
+// useHeroGone marks the columns as long as the hero is out of sight, as only then the viewer's row
+// sticks to an edge of the screen.
+function useHeroGone(columns, ranking) {
+  useEffect(() => {
+    const hero = columns.current.querySelector('.hero');
+    const observer = new IntersectionObserver((seen) =>
+      columns.current?.classList.toggle('hero-gone', !seen.at(-1).isIntersecting),
+    );
+    observer.observe(hero);
+    return () => observer.disconnect();
+  }, [Boolean(ranking), Boolean(ranking?.me)]);
+}
+
 const importDay = () => import('./day.js');
 
 // RankingScreen shows a ranking of a circle in a period: day, week, month, or the one of a
@@ -355,17 +382,20 @@ const importDay = () => import('./day.js');
 // for today alone.
 export function RankingScreen(props) {
   const { session, circle, header, period, view, strip, result, refresh, retry, notify } = props;
-  const { data: ranking, state, error, at } = result;
+  const { data: ranking, state } = result;
+  const columns = useRef(null);
+  useHeroGone(columns, ranking);
   const correction = useCorrection(session, ranking, view.past);
   const later = useLater(importDay, ranking?.date);
   const [extras, onExtras] = useState({});
   const stale = ranking && (state === 'offline' || state === 'error');
   const hero = ranking
-    ? html`<${Hero} ...${{ ranking, state, view, correction }} share=${extras.share} />`
+    ? html`<${Hero} ...${{ ranking, state, view, correction }} stale=${stale && result} share=${extras.share} />`
     : html`<${HeroSkeleton} />`;
   const showActions = session.people && refresh;
   return html`${header ?? html`<h1 class="visually-hidden" tabindex="-1">${view.title}</h1>`}
-    <div class="columns">
+    <${When} view=${view} />
+    <div class="columns" ref=${columns}>
       <div class="side">
         <${Periods} circle=${circle} period=${period} />
         ${hero}
@@ -381,7 +411,7 @@ export function RankingScreen(props) {
         }
       </div>
       <div class="wide-column">
-        ${strip} ${stale && html`<${StaleBanner} error=${error} at=${at} />`}
+        ${strip}
         <section class=${stale ? 'card list stale' : 'card list'} aria-label=${view.title}>
           <${Ranking} key=${view.key} ...${props} after=${extras.after} />
         </section>
@@ -427,7 +457,7 @@ export function Today({
   const view = {
     key: today,
     title: t('today'),
-    label: circle.label,
+    when: whenOf(circle, today, today),
     noScore: t('noScore'),
     noScoreHint: t('noScoreHint'),
     empty: t('emptyToday'),
@@ -435,7 +465,7 @@ export function Today({
   };
   return html`<${RankingScreen}
     period="day"
-    strip=${html`<${DayStrip} ...${{ today, circle }} selected=${today} />`}
+    strip=${html`<${DayStrip} ...${view.when} />`}
     ...${{ session, circle, header, view, result, limit, raiseLimit, refresh, notify, announce }}
   />`;
 }
@@ -476,11 +506,11 @@ function ValidDay({
   useEffect(() => {
     if (result.error) onError(result.error);
   }, [result.error]);
-  const name = formatLongDay(day);
   const view = {
     key: day,
-    title: name,
-    label: name,
+    title: formatLongDay(day),
+    name: formatDay(day),
+    when: whenOf(circle, today, day),
     past: true,
     noScore: t('noScorePast'),
     empty: t('emptyDay'),
@@ -488,7 +518,7 @@ function ValidDay({
   };
   return html`<${RankingScreen}
     period="day"
-    strip=${html`<${DayStrip} ...${{ today, circle }} selected=${day} />`}
+    strip=${html`<${DayStrip} ...${view.when} />`}
     ...${{ session, circle, header, view, result, retry, limit, raiseLimit, notify }}
   />`;
 }
