@@ -58,8 +58,8 @@ const cardText = "(document.querySelector('.day-card')?.innerText.replace(/\\s+/
 func TestCardOfToday(t *testing.T) {
 	t.Parallel()
 	for hour, want := range map[int]string{
-		18: "Yesterday You came 2nd of 4 User 3 came first 4 likes for you",
-		19: "The day so far You are 3rd of 4 User 2 leads 1 like for you",
+		18: "Yesterday You came 2nd of 4 · User 3 came first · 4 likes for you",
+		19: "The day so far You are 3rd of 4 · User 2 leads · 1 like for you",
 	} {
 		t.Run(fmt.Sprintf("%d o'clock", hour), func(t *testing.T) {
 			t.Parallel()

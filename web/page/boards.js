@@ -23,7 +23,7 @@ import { RankingList } from './ranking.js';
 import { maxLimit, usePages } from './pages.js';
 import { friendCircle } from './today.js';
 import { texts } from './translations-boards.js';
-import { html, useEffect, useState } from './view.js';
+import { html, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 
 addTexts(texts);
 
@@ -162,6 +162,12 @@ function FriendsRanking({ session, board, scope, notify, announce }) {
 }
 
 function BoardLinks({ boards, board, scope }) {
+  const chips = useRef(null);
+  useLayoutEffect(() => {
+    const chip = chips.current.querySelector('[aria-current]');
+    const middle = chip.offsetLeft - (chips.current.clientWidth - chip.offsetWidth) / 2;
+    chips.current.scrollLeft = middle - chips.current.offsetLeft;
+  }, [board.name]);
   const sorted = boards.toSorted((a, b) => kinds.indexOf(a.kind) - kinds.indexOf(b.kind));
   const link = (other) => html`<a
     key=${other.name}
@@ -171,7 +177,7 @@ function BoardLinks({ boards, board, scope }) {
   >
     <${Icon} name=${icons[other.kind]} />${boardTitle(other.name)}
   </a>`;
-  return html`<nav class="chips" aria-label=${t('boards')}>${sorted.map(link)}</nav>`;
+  return html`<nav class="chips" aria-label=${t('boards')} ref=${chips}>${sorted.map(link)}</nav>`;
 }
 
 export function Boards({ session, path, onError, notify, announce }) {

@@ -32,10 +32,13 @@ function Digest({ ranking, likes, over }) {
   const place = { place: formatRank(me?.rank ?? 0), total: formatNumber(total) };
   const leads = me?.user_id !== champion.user_id;
   const name = html`<${Name} user=${champion} />`;
+  const parts = [
+    me && t(over ? 'digestPlace' : 'digestPlaceNow', place),
+    leads && tRich(over ? 'digestFirst' : 'digestLeads', { name }),
+    likes > 0 && t('digestLikes', { n: formatNumber(likes), count: likes }),
+  ].filter(Boolean);
   return html`<p class="digest">
-    ${me && html`<span>${t(over ? 'digestPlace' : 'digestPlaceNow', place)}</span>`}
-    ${leads && html`<span>${tRich(over ? 'digestFirst' : 'digestLeads', { name })}</span>`}
-    ${likes > 0 && html`<span>${t('digestLikes', { n: formatNumber(likes), count: likes })}</span>`}
+    ${parts.map((part, i) => html`<span key=${i}>${i > 0 && '· '}${part}</span>`)}
   </p>`;
 }
 

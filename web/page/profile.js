@@ -72,7 +72,7 @@ function ProfileForm({ profile, save }) {
       id="avatar"
       type="url"
       label=${t('avatar')}
-      hint=${t('avatarHint')}
+      hint=${t('avatarHint', { origin: location.origin })}
       error=${errors.avatar_url}
       autocomplete="off"
       value=${address}
@@ -82,7 +82,7 @@ function ProfileForm({ profile, save }) {
       id="cover"
       type="url"
       label=${t('cover')}
-      hint=${t('coverHint')}
+      hint=${t('coverHint', { origin: location.origin })}
       error=${errors.cover_url}
       autocomplete="off"
       value=${cover}

@@ -62,9 +62,8 @@ function draw(canvas, { ranking, label }) {
   context.fillStyle = ground;
   context.fillRect(0, 0, width, height);
   write(context, 'Stepboard', { y: 150, size: 48, weight: 700 });
-  const day = { x: width - margin, y: 150, size: 40, colour: soft, align: 'right', most: 560 };
-  write(context, formatLongDay(date), day);
-  write(context, formatRank(me.rank), { y: 400, size: 210, weight: 750 });
+  write(context, formatLongDay(date), { y: 215, size: 40, colour: soft });
+  write(context, formatRank(me.rank), { y: 420, size: 210, weight: 750 });
   const outOf = t('outOf', { total: formatNumber(total) });
   write(context, `${outOf} · ${label}`, { y: 480, size: 44, colour: soft });
   const steps = t('steps', { count: me.score });
