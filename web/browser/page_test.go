@@ -248,7 +248,7 @@ func TestLongList(t *testing.T) {
 	f.longList(users)
 	shows("all pages are the new ones")
 
-	eval[any](p, "scrollTo(0, 9000)")
+	eval[any](p, `document.querySelector('.ranking li[data-user="140"]').scrollIntoView({ block: 'center' })`)
 	p.click(`.ranking li[data-user="140"] a`)
 	p.until("the history is there", "location.hash === '#/history/140' && document.querySelector('main h1') !== null && scrollY === 0")
 	eval[any](p, "history.back()")
@@ -316,6 +316,9 @@ func TestOvertaking(t *testing.T) {
 	})()`)
 	f.ranks(rankingFrom(1, 2, 7, 3, 1, 4, 5, 6))
 	p.until("the row says how many were passed", "document.querySelector('.own .passed')?.textContent === '▲ 3 passed'")
+	if eval[bool](p, "(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)(document.querySelector('.own .name'))") {
+		t.Error("the viewer's name is cut")
+	}
 	hidden := eval[[]string](p, `[50, 100, 150, 200, 300].flatMap((time) => {
 		document.getAnimations().forEach((a) => { if (a.playState === 'paused') a.currentTime = time; });
 		return ['7', '1'].filter((user) => {
@@ -347,8 +350,7 @@ func TestOvertaking(t *testing.T) {
 	p.until("the row moves where it sticks", "document.querySelector('.own').getAnimations().length === 1")
 	type box struct{ Top, Bottom float64 }
 	own := eval[box](p, "(({ top, bottom }) => ({ Top: top, Bottom: bottom }))(document.querySelector('.own').getBoundingClientRect())")
-	toast := eval[float64](p, "document.querySelector('.message').getBoundingClientRect().bottom")
-	if toast > own.Top || own.Bottom > 844 {
+	if toast := eval[float64](p, "document.querySelector('.message').getBoundingClientRect().bottom"); toast > own.Top || own.Bottom > 844 {
 		t.Errorf("a toast ends at %.0f, the row is at %+v", toast, own)
 	}
 	p.screenshot("overtaking-390")

@@ -177,7 +177,8 @@ function AccountMenu({ people, user, onSwitch, onLocale }) {
     return () => events.forEach((name) => removeEventListener(name, close));
   }, []);
   return html`<details class="account" ref=${menu}>
-    <summary aria-label=${`${t('profile')}: ${stripBidi(nameOf(user))}`}>
+    <summary>
+      <span class="visually-hidden">${`${t('profile')}: ${stripBidi(nameOf(user))}`}</span>
       <${Avatar} user=${user} size="small" />
     </summary>
     <div class="account-menu card">
