@@ -109,7 +109,7 @@ var findUsers = operation{
 }
 
 type findUsersInput struct {
-	Name   string `query:"name" required:"true" minLength:"1" maxLength:"64" doc:"The beginning of the nickname" example:"mei"`
+	Name   string `query:"name" required:"true" minLength:"1" maxLength:"64" pattern:"^[^\\x00-\\x1f]*$" doc:"The beginning of the nickname" example:"mei"`
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"20" doc:"Most entries of a page"`
 	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
 }

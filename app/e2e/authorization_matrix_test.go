@@ -23,6 +23,8 @@ type access struct {
 	friend, stranger int
 	// board, group and id are the values of the path: by default steps, <group> and <friend>.
 	board, group, id string
+	// query is what the call needs beside a user_id. Calls on behalf of users have none.
+	query string
 	// body is the body. In it and in the path, names in angle brackets stand for people and their group.
 	body string
 }
@@ -113,6 +115,7 @@ func matrix() map[string]access {
 		"GET /v1/admin/archives":                         {by: operators, own: 200},
 		"POST /v1/admin/archives":                        {by: operators, own: 404, body: `{"board":"steps","bucket":"2026-11-01"}`},
 		"GET /v1/admin/boards/{board}/buckets":           {by: operators, own: 200},
+		"GET /v1/admin/users":                            {by: operators, own: 200, query: "name=a"},
 		"GET /v1/admin/users/{id}":                       {by: operators, own: 200},
 		"GET /v1/admin/users/{id}/export":                {by: operators, own: 200},
 		"DELETE /v1/admin/users/{id}":                    {by: operators, own: 202, body: anyReason},

@@ -155,8 +155,11 @@ func (s *authorization) checkCall(operation string, entry access, p people, r ro
 	s.t.Helper()
 	values := strings.NewReplacer(p.values()...)
 	method, path := s.target(operation, entry, p)
-	if r.behalf {
+	switch {
+	case r.behalf:
 		path += "?user_id=" + string(p.owner)
+	case entry.query != "":
+		path += "?" + entry.query
 	}
 	request := httptest.NewRequestWithContext(s.t.Context(), method, path, strings.NewReader(values.Replace(entry.body)))
 	if !r.noToken {
