@@ -144,7 +144,7 @@ func TestLanguageSwitch(t *testing.T) {
 	p.signIn(f.URL, fakeToken())
 	p.until("the ranking is there", rankingShown)
 	for _, s := range []struct{ hash, ready, text string }{
-		{"#/", rankingShown, "好友排名"},
+		{"#/", rankingShown, "今天"},
 		{"#/history", "document.querySelector('.plot canvas') !== null", "最近 31 天"},
 		{"#/friends", "document.querySelectorAll('a.inside').length > 0", "位好友"},
 		{"#/boards/gifts/top", "document.querySelector('.about') !== null && " + rankingShown, "金币累计到活动结束"},
