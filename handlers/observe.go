@@ -130,14 +130,14 @@ const apiPolicy = "default-src 'none'; frame-ancestors 'none'"
 
 // secure sets the security headers of an answer. A page replaces apiPolicy with a
 // policy of its own. Answers of the API are about one user at one moment, so no
-// cache may store them.
+// cache may store them, nor that an asset is missing: another process may have it.
 func secure(c *gin.Context) {
 	h := c.Writer.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Content-Security-Policy", apiPolicy)
-	if strings.HasPrefix(c.Request.URL.Path, "/v1/") {
+	if path := c.Request.URL.Path; strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/assets/") {
 		h.Set("Cache-Control", "no-store")
 	}
 }

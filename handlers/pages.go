@@ -11,7 +11,7 @@ import (
 
 // pages adds the routes for browsers: the page, the console and the API reference.
 func pages(engine *gin.Engine, site *web.Site, basePath string) {
-	for _, path := range []string{"/", "/assets/*file", "/console", "/console/*file", "/docs", "/docs/*file"} {
+	for _, path := range []string{"/", "/assets/*file", "/console", "/console/", "/docs", "/docs/"} {
 		engine.GET(path, func(c *gin.Context) { file(c, site) })
 	}
 	if basePath == "" {
@@ -26,8 +26,8 @@ func pages(engine *gin.Engine, site *web.Site, basePath string) {
 	})
 }
 
-// file answers with a file. The browser must ask each time whether it has changed,
-// so that a new version of the service replaces the whole page at once.
+// file answers with a file. A document names the assets of its own version of the service, so
+// that a new version replaces all of them at once.
 func file(c *gin.Context, site *web.Site) {
 	path := c.Request.URL.Path
 	if path == "/docs/" || path == "/console/" { // the addresses in the files are relative to these without the slash
@@ -40,7 +40,7 @@ func file(c *gin.Context, site *web.Site) {
 		return
 	}
 	c.Header("Content-Security-Policy", found.Policy)
-	c.Header("Cache-Control", "no-cache")
+	c.Header("Cache-Control", found.CacheControl)
 	c.Header("Vary", "Accept-Encoding")
 	body, tag := found.Body, found.ETag
 	if found.Gzipped != nil && takesGzip(c.GetHeader("Accept-Encoding")) {

@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"stepboard/handlers"
+	"stepboard/web"
 )
 
 // get requests a page with some headers, given as name and value in turn.
@@ -56,8 +57,17 @@ func TestPages(t *testing.T) {
 			t.Errorf("Accept-Encoding %q is answered with gzip", accept)
 		}
 	}
-	for _, path := range []string{"/assets/nothing.js", "/docs/nothing", "/nothing"} {
-		if got := describe(t, get(t, api, path)); got != "404 not_found: nothing is served at this path; GET /openapi.json lists every call" {
+	assets := web.New(web.Files(), false).Assets
+	asset := get(t, api, assets+"page/app.js")
+	if kept := asset.Header().Get("Cache-Control"); asset.Code != 200 || kept != "public, max-age=31536000, immutable" {
+		t.Errorf("an asset: %d, Cache-Control %q", asset.Code, kept)
+	}
+	for _, path := range []string{assets + "page/nothing.js", assets, "/assets/AAAAAAAAAAAAAAAA/page/app.js", "/assets/app.js", "/docs/docs.js", "/nothing"} {
+		missing := get(t, api, path)
+		if kept := missing.Header().Get("Cache-Control"); strings.HasPrefix(path, "/assets/") != (kept == "no-store") {
+			t.Errorf("%s: Cache-Control %q", path, kept)
+		}
+		if got := describe(t, missing); got != "404 not_found: nothing is served at this path; GET /openapi.json lists every call" {
 			t.Errorf("%s: %s", path, got)
 		}
 	}
@@ -81,11 +91,12 @@ func TestBasePath(t *testing.T) {
 		missing = "404 "
 		found   = "200 "
 	)
+	assets := web.New(web.Files(), false).Assets
 	api := newAPI(t, handlers.Config{History: history{&recorder{}}, BasePath: "/our/steps"})
 	for path, want := range map[string]string{
 		"/our/steps/":                            found,
 		"/our/steps/docs":                        found,
-		"/our/steps/assets/app.js":               found,
+		"/our/steps" + assets + "page/app.js":    found,
 		"/our/steps/healthz":                     found,
 		"/our/steps/metrics":                     found,
 		"/our/steps/openapi.json":                found,

@@ -258,7 +258,7 @@ func (c *Config) serve(engine *gin.Engine, m *metrics) {
 	api.UseMiddleware(authenticator.authenticate)
 	c.routes(api, m)
 	describeMore(api.OpenAPI())
-	pages(engine, web.New(c.Extra != nil), c.BasePath)
+	pages(engine, web.New(web.Files(), c.Extra != nil), c.BasePath)
 	if c.Extra != nil {
 		c.Extra(engine)
 	}

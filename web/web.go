@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"fmt"
 	"io/fs"
 	"path"
 	"strings"
@@ -15,7 +16,10 @@ import (
 )
 
 //go:embed page console docs
-var files embed.FS
+var embedded embed.FS
+
+// Files returns the folder that is embedded.
+func Files() fs.FS { return embedded }
 
 // pagePolicy is the content security policy of the page: it may load scripts,
 // styles and pictures from this service and call it, and nothing else. Trusted
@@ -36,9 +40,9 @@ const docsPolicy = "default-src 'self'; img-src 'self' data:; style-src 'self' '
 
 // File is a file with its response headers.
 type File struct {
-	// ContentType, Policy and ETag are the headers Content-Type,
-	// Content-Security-Policy and ETag.
-	ContentType, Policy, ETag string
+	// ContentType, Policy, CacheControl and ETag are the headers Content-Type,
+	// Content-Security-Policy, Cache-Control and ETag.
+	ContentType, Policy, CacheControl, ETag string
 	// Body is the content. Gzipped is the same content compressed, or nil if that
 	// is not smaller.
 	Body, Gzipped []byte
@@ -46,39 +50,66 @@ type File struct {
 
 // Site finds files by URL path. It is safe for concurrent use.
 type Site struct {
-	demo  bool
-	files sync.Map // path in the embedded folder to func() *File
+	// Assets is the path of the folder of assets: /assets/HASH/.
+	Assets string
+
+	demo     bool
+	embedded fs.FS
+	files    sync.Map // path in the embedded folder to func() *File
 }
 
-// New returns a site. If demo is true, the page offers to switch between the
-// simulated people instead of asking for a token, and the API reference has the token
-// of one of them.
-func New(demo bool) *Site { return &Site{demo: demo} }
+// New returns a site of a folder as Files returns it, which it reads once. If demo is true, the
+// page offers to switch between the simulated people instead of asking for a token, and the API
+// reference has the token of one of them.
+func New(embedded fs.FS, demo bool) *Site {
+	return &Site{demo: demo, embedded: embedded, Assets: "/assets/" + hashOf(embedded) + "/"}
+}
 
-// Find returns the file at a URL path: the page at /, its files under /assets/,
-// the console at /console and under /console/, the API reference at /docs and
-// under /docs/. It returns false if there is no file at the path; folders are not found. The
-// first call for a file compresses it. The addresses in the files are relative, so they hold
-// below any path.
+// hashOf returns a hash of all files of a folder and their names. It is one hash because modules
+// import each other by relative addresses.
+func hashOf(folder fs.FS) string {
+	hash := sha256.New()
+	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		body, err := fs.ReadFile(folder, name)
+		fmt.Fprintf(hash, "%s %d ", name, len(body))
+		hash.Write(body)
+		return err
+	})
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return base64.RawURLEncoding.EncodeToString(hash.Sum(nil)[:12])
+}
+
+// documents are the paths of the documents, and their names in the embedded folder.
+var documents = map[string]string{
+	"/":        "page/index.html",
+	"/console": "console/index.html",
+	"/docs":    "docs/index.html",
+}
+
+// Find returns the file at a URL path: the page at /, the console at /console, the API reference
+// at /docs, and the files of all three under /assets/HASH/. It returns false if there is no file
+// at the path; folders are not found, nor are files of another version of the service. The first
+// call for a file compresses it. The addresses in the files are relative, so they hold below any
+// path.
 func (s *Site) Find(urlPath string) (*File, bool) {
-	name := ""
-	switch {
-	case urlPath == "/":
-		name = "page/index.html"
-	case urlPath == "/console":
-		name = "console/index.html"
-	case urlPath == "/docs":
-		name = "docs/index.html"
-	case strings.HasPrefix(urlPath, "/assets/"):
-		name = "page/" + strings.TrimPrefix(urlPath, "/assets/")
-	case strings.HasPrefix(urlPath, "/docs/") || strings.HasPrefix(urlPath, "/console/"):
-		name = strings.TrimPrefix(urlPath, "/")
+	name, isDocument := documents[urlPath]
+	if !isDocument {
+		asset, ok := strings.CutPrefix(urlPath, s.Assets)
+		if !ok || path.Ext(asset) == ".html" {
+			return nil, false
+		}
+		name = asset
 	}
 	found, ok := s.files.Load(name)
 	if !ok {
 		// Stat refuses every name that is not a clean path. Missing names are not
 		// cached, as clients could fill the memory with them.
-		if info, err := fs.Stat(files, name); err != nil || info.IsDir() {
+		if info, err := fs.Stat(s.embedded, name); err != nil || info.IsDir() {
 			return nil, false
 		}
 		found, _ = s.files.LoadOrStore(name, sync.OnceValue(func() *File { return s.load(name) }))
@@ -88,18 +119,21 @@ func (s *Site) Find(urlPath string) (*File, bool) {
 
 // load returns an existing file. name is its path in the embedded folder.
 func (s *Site) load(name string) *File {
-	body, err := files.ReadFile(name)
+	body, err := fs.ReadFile(s.embedded, name)
 	if err != nil {
 		panic(err) // it is embedded
 	}
-	if path.Base(name) == "index.html" && s.demo {
-		body = bytes.Replace(body, []byte("<html "), []byte("<html data-demo "), 1)
+	// A browser asks for a document each time, and for an asset once.
+	f := &File{ContentType: contentType(name), Policy: policyOf(name), CacheControl: "public, max-age=31536000, immutable"}
+	if path.Ext(name) == ".html" {
+		f.CacheControl = "no-cache"
+		body = bytes.ReplaceAll(body, []byte(`"assets/`), []byte(`"`+s.Assets[1:]))
+		if s.demo {
+			body = bytes.Replace(body, []byte("<html "), []byte("<html data-demo "), 1)
+		}
 	}
 	sum := sha256.Sum256(body)
-	f := &File{
-		ContentType: contentType(name), Policy: policyOf(name), Body: body,
-		ETag: `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`,
-	}
+	f.Body, f.ETag = body, `"`+base64.RawURLEncoding.EncodeToString(sum[:12])+`"`
 	if text := gzipped(body); len(text) < len(body) {
 		f.Gzipped = text
 	}

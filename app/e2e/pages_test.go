@@ -9,6 +9,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/web"
 )
 
 // Probes, metrics, documentation and the page are served without a token.
@@ -20,21 +21,22 @@ func TestPathsOutsideTheAPI(t *testing.T) {
 func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env)
+	assets := web.New(web.Files(), false).Assets
 	ready, connections := `"redis":"ok"`, []string{"stepboard_redis_pool_connections", "stepboard_postgres_pool_connections"}
 	if env.Redis == nil {
 		ready, connections = `"database":"ok"`, []string{"go_sql_open_connections", "stepboard_sqlite_wal_bytes"}
 	}
 	s.want(s.as("1", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":1}`), 200, nil)
 	for path, part := range map[string]string{
-		"/healthz":                              `"status":"ok"`,
-		"/readyz":                               ready,
-		"/metrics":                              `stepboard_uploads_accepted_total{board="steps"} 1`,
-		"/openapi.json":                         `"openapi":"3.1.0"`,
-		"/docs":                                 `"docs/swagger-ui/swagger-ui-bundle.js"`,
-		"/docs/docs.js":                         `openapi.json`,
-		"/":                                     `Stepboard`,
-		"/assets/vendor/stepboard.js":           `groups/{group}`,
-		"/docs/swagger-ui/swagger-ui-bundle.js": `SwaggerUIBundle`,
+		"/healthz":                          `"status":"ok"`,
+		"/readyz":                           ready,
+		"/metrics":                          `stepboard_uploads_accepted_total{board="steps"} 1`,
+		"/openapi.json":                     `"openapi":"3.1.0"`,
+		"/docs":                             `docs/swagger-ui/swagger-ui-bundle.js"`,
+		assets + "docs/docs.js":             `openapi.json`,
+		"/":                                 `Stepboard`,
+		assets + "page/vendor/stepboard.js": `groups/{group}`,
+		assets + "docs/swagger-ui/swagger-ui-bundle.js": `SwaggerUIBundle`,
 	} {
 		a := s.call("", "GET", path, nil)
 		if a.status != 200 || !strings.Contains(string(a.body), part) {
@@ -47,7 +49,7 @@ func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 			t.Errorf("the metrics lack %s", part)
 		}
 	}
-	for _, path := range []string{"/healthz", "/readyz", "/", "/assets/page.css", "/docs"} { // some load balancers ask with HEAD
+	for _, path := range []string{"/healthz", "/readyz", "/", assets + "page/page.css", "/docs"} { // some load balancers ask with HEAD
 		if a := s.call("", "HEAD", path, nil); a.status != 200 || len(a.body) != 0 {
 			t.Errorf("HEAD %s: %d %s", path, a.status, a.body)
 		}
@@ -61,7 +63,7 @@ func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 		t.Error("methods are counted by any name")
 	}
 	// Ranges and conditions are ignored: files are sent whole.
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/assets/page.css", nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+assets+"page/page.css", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,12 +77,12 @@ func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 		t.Errorf("a range past the end: %d, %v", res.StatusCode, err)
 	}
 	// No file for browsers names another server.
-	for _, path := range []string{"/", "/docs", "/docs/docs.js", "/assets/app.js", "/assets/page.css"} {
+	for _, path := range []string{"/", "/docs", assets + "docs/docs.js", assets + "page/app.js", assets + "page/page.css"} {
 		a := s.call("", "GET", path, nil)
 		if strings.Contains(string(a.body), "https://") || strings.Contains(string(a.body), "http://") {
 			t.Errorf("%s names another address", path)
 		}
-		if !strings.HasPrefix(path, "/docs") && !strings.Contains(a.header.Get("Content-Security-Policy"), "default-src 'none'") {
+		if !strings.Contains(path, "docs") && !strings.Contains(a.header.Get("Content-Security-Policy"), "default-src 'none'") {
 			t.Errorf("%s has policy %q", path, a.header.Get("Content-Security-Policy"))
 		}
 	}
@@ -91,6 +93,7 @@ func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 func TestPages(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, testenv.Local(t))
+	assets := web.New(web.Files(), false).Assets
 	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	t.Cleanup(client.CloseIdleConnections)
 	get := func(path, accept, tag string) (status int, header http.Header, body []byte) {
@@ -115,7 +118,7 @@ func TestPages(t *testing.T) {
 		}
 		return res.StatusCode, res.Header, body
 	}
-	for _, path := range []string{"/", "/assets/app.js", "/assets/page.css", "/docs"} {
+	for _, path := range []string{"/", assets + "page/app.js", assets + "page/page.css", "/docs"} {
 		_, plain, whole := get(path, "identity", "")
 		if plain.Get("Content-Encoding") != "" || !strings.Contains(plain.Get("Content-Security-Policy"), "default-src") {
 			t.Errorf("%s: %v", path, plain)

@@ -15,7 +15,7 @@ func TestChampion(t *testing.T) {
 		ranking["champion"].(map[string]any)["cover_url"] = cover
 		return ranking
 	}
-	f.ranks(led(f.URL + "/assets/icon-512.png"))
+	f.ranks(led(f.URL + f.site.Assets + "page/icon-512.png"))
 	p := newPage(t, phone)
 	p.signIn(f.URL, fakeToken())
 	const cover = "document.querySelector('.champion .cover')"
@@ -28,7 +28,7 @@ func TestChampion(t *testing.T) {
 	}
 	p.screenshot("champion-390")
 	for _, address := range []string{"https://example.com/hills.jpg", f.URL + "/missing.png", ""} {
-		f.ranks(led(f.URL + "/assets/icon-512.png"))
+		f.ranks(led(f.URL + f.site.Assets + "page/icon-512.png"))
 		p.until("the cover is there", cover+" !== null")
 		f.ranks(led(address))
 		p.until("the cover "+address+" is not shown", "document.querySelector('.champion') !== null && "+cover+" === null")

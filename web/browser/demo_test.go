@@ -58,7 +58,7 @@ func (p *page) checkFirstLoad(base string) {
 	p.until("everything is loaded", "document.readyState === 'complete'")
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	shown := slices.IndexFunc(p.order, func(address string) bool { return strings.HasSuffix(address, "/assets/day.js") })
+	shown := slices.IndexFunc(p.order, func(address string) bool { return strings.HasSuffix(address, "/page/day.js") })
 	var first, later float64
 	for address, n := range p.bytes {
 		switch {

@@ -20,6 +20,8 @@ const fakeDay = "2026-11-20"
 type fakeService struct {
 	*httptest.Server
 	mu    sync.Mutex
+	site  *web.Site
+	asked []string                    // paths asked for, in order
 	valid func(*http.Request) bool    // whether a token is accepted; nil accepts all
 	calls map[string]http.HandlerFunc // by method and path
 	// changed is closed, and replaced, when an answer changes.
@@ -29,15 +31,16 @@ type fakeService struct {
 // newFakeService starts a service with a daily board, an event and no people.
 func newFakeService(t *testing.T, demo bool) *fakeService {
 	t.Helper()
-	f := &fakeService{calls: make(map[string]http.HandlerFunc), changed: make(chan struct{})}
-	site := web.New(demo)
+	f := &fakeService{site: web.New(web.Files(), demo), calls: make(map[string]http.HandlerFunc), changed: make(chan struct{})}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
-		call, valid := f.calls[r.Method+" "+r.URL.Path], f.valid
+		call, valid, site := f.calls[r.Method+" "+r.URL.Path], f.valid, f.site
+		f.asked = append(f.asked, r.URL.Path)
 		f.mu.Unlock()
 		if file, ok := site.Find(r.URL.Path); ok {
 			w.Header().Set("Content-Security-Policy", file.Policy)
 			w.Header().Set("Content-Type", file.ContentType)
+			w.Header().Set("Cache-Control", file.CacheControl)
 			_, _ = w.Write(file.Body)
 			return
 		}
@@ -84,6 +87,22 @@ func (f *fakeService) handle(call string, handler http.HandlerFunc) {
 	f.calls[call] = handler
 	close(f.changed)
 	f.changed = make(chan struct{})
+}
+
+// install replaces the page by that of another build.
+func (f *fakeService) install(site *web.Site) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.site = site
+}
+
+// paths returns the paths asked for since it was called the last time.
+func (f *fakeService) paths() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	asked := f.asked
+	f.asked = nil
+	return asked
 }
 
 // checks sets which calls have a token that is accepted.

@@ -1,8 +1,8 @@
 // Actions: what they will do is shown before they are done.
-import { fetchJSON } from '../assets/data.js';
-import { errorText } from '../assets/components.js';
-import { errorOf, locale, t } from '../assets/i18n.js';
-import { html, useEffect, useRef, useState } from '../assets/view.js';
+import { fetchJSON } from '../page/data.js';
+import { errorText } from '../page/components.js';
+import { errorOf, locale, t } from '../page/i18n.js';
+import { html, useEffect, useRef, useState } from '../page/view.js';
 
 // actionError returns what to say about a refused action. The service's own words name the
 // reason; they are English.

@@ -1,7 +1,7 @@
 // Boards: their definitions, and the days of each as a calendar.
-import { useFetch } from '../assets/data.js';
-import { addDays, formatDay, formatNumber, formatWeekday, isDay, t } from '../assets/i18n.js';
-import { html, useState } from '../assets/view.js';
+import { useFetch } from '../page/data.js';
+import { addDays, formatDay, formatNumber, formatWeekday, isDay, t } from '../page/i18n.js';
+import { html, useState } from '../page/view.js';
 import { useActions } from './action.js';
 import { archive, corrections, filterAddress, runs } from './lists.js';
 import { PagedRows, Rows, withoutEmpty } from './list.js';

@@ -1,13 +1,13 @@
 // The operators' console: session and navigation.
-import { fetchJSON, onRefusedToken, useFetch } from '../assets/data.js';
-import { ErrorBoundary, LanguageButton, lazy, Skeleton, TokenForm } from '../assets/components.js';
-import { formatNumber, locale, setLocale, t } from '../assets/i18n.js';
-import { html, render, useCallback, useEffect, useRef, useState } from '../assets/view.js';
+import { fetchJSON, onRefusedToken, useFetch } from '../page/data.js';
+import { ErrorBoundary, LanguageButton, lazy, Skeleton, TokenForm } from '../page/components.js';
+import { formatNumber, locale, setLocale, t } from '../page/i18n.js';
+import { html, render, useCallback, useEffect, useRef, useState } from '../page/view.js';
 import { List } from './list.js';
 import { lists } from './lists.js';
 import { Overview } from './overview.js';
 import { refreshEvery } from './parts.js';
-import { basePath } from '../assets/storage.js';
+import { assetOf, basePath } from '../page/storage.js';
 import './texts.js';
 
 const isDemo = document.documentElement.hasAttribute('data-demo');
@@ -129,7 +129,7 @@ function Layout({ screen, work, signOut, onLocale, children }) {
     <div class="console">
       <header class="console-top">
         <a class="brand" href="#/" aria-label=${t('console')}>
-          <img src="assets/icon.svg" alt="" width="28" height="28" /><span>${t('console')}</span>
+          <img src=${assetOf('icon.svg')} alt="" width="28" height="28" /><span>${t('console')}</span>
         </a>
         <${Links} label=${t('main')} kind="console-nav" entries=${groups} work=${work} />
         <div class="account">

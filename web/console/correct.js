@@ -1,7 +1,7 @@
 // Correcting a user's score, on one board or on several.
-import { useFetch } from '../assets/data.js';
-import { t } from '../assets/i18n.js';
-import { html } from '../assets/view.js';
+import { useFetch } from '../page/data.js';
+import { t } from '../page/i18n.js';
+import { html } from '../page/view.js';
 import { number } from './parts.js';
 
 // BoardsField chooses boards. Its value is a list of {name, kind}; the kind is missing of a board

@@ -1,7 +1,7 @@
 // A list of the console: filters, pages, and what can be done.
-import { useFetch } from '../assets/data.js';
-import { t, tRich } from '../assets/i18n.js';
-import { html, useState } from '../assets/view.js';
+import { useFetch } from '../page/data.js';
+import { t, tRich } from '../page/i18n.js';
+import { html, useState } from '../page/view.js';
 import { useActions } from './action.js';
 import { overMany, Taking, useChoice } from './rows.js';
 import { Empty, Fetched, formatAt, Panel, refreshEvery, Table } from './parts.js';

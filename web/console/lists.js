@@ -1,6 +1,6 @@
 // The lists of the console: what each shows, how it is filtered, and what can be done.
-import { formatNumber, isDay, t, tRich } from '../assets/i18n.js';
-import { html } from '../assets/view.js';
+import { formatNumber, isDay, t, tRich } from '../page/i18n.js';
+import { html } from '../page/view.js';
 import { correct } from './correct.js';
 import { boardLink, dayLink, dayOf, number, State, userLink, when } from './parts.js';
 

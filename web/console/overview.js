@@ -1,7 +1,7 @@
 // The overview: what needs somebody, and the state of the boards.
-import { useFetch } from '../assets/data.js';
-import { formatDay, formatNumber, t } from '../assets/i18n.js';
-import { html, useEffect, useState } from '../assets/view.js';
+import { useFetch } from '../page/data.js';
+import { formatDay, formatNumber, t } from '../page/i18n.js';
+import { html, useEffect, useState } from '../page/view.js';
 import {
   Fetched,
   formatAge,

@@ -1,7 +1,7 @@
 // Parts that several screens of the console use.
-import { ErrorNotice, Icon, Skeleton } from '../assets/components.js';
-import { formatNumber, locale, t, tRich } from '../assets/i18n.js';
-import { html } from '../assets/view.js';
+import { ErrorNotice, Icon, Skeleton } from '../page/components.js';
+import { formatNumber, locale, t, tRich } from '../page/i18n.js';
+import { html } from '../page/view.js';
 
 export const refreshEvery = 10000;
 

@@ -1,7 +1,7 @@
 // What is done with rows of a list: choosing, copying and saving them.
-import { save } from '../assets/dialog.js';
-import { t } from '../assets/i18n.js';
-import { html, useState } from '../assets/view.js';
+import { save } from '../page/dialog.js';
+import { t } from '../page/i18n.js';
+import { html, useState } from '../page/view.js';
 
 // useChoice returns {chosen, tick, tickAll}: the rows that are chosen, a checkbox for a row, and
 // one for all. Those that leave the list are chosen no more.

@@ -1,5 +1,5 @@
 // The console's texts. They are added to the page's.
-import { addTexts } from '../assets/i18n.js';
+import { addTexts } from '../page/i18n.js';
 
 const english = {
   errors: {},

@@ -1,9 +1,9 @@
 // Users: look one up, and do what can be done about them.
-import { useFetch } from '../assets/data.js';
-import { ErrorNotice } from '../assets/components.js';
-import { useExport } from '../assets/dialog.js';
-import { addDays, formatDay, formatNumber, t, tRich } from '../assets/i18n.js';
-import { html, useEffect, useRef, useState } from '../assets/view.js';
+import { useFetch } from '../page/data.js';
+import { ErrorNotice } from '../page/components.js';
+import { useExport } from '../page/dialog.js';
+import { addDays, formatDay, formatNumber, t, tRich } from '../page/i18n.js';
+import { html, useEffect, useRef, useState } from '../page/view.js';
 import { useActions } from './action.js';
 import { correct } from './correct.js';
 import { corrections, lift, reviews } from './lists.js';

@@ -4,7 +4,7 @@ import { errorText, Icon } from './components.js';
 import { Dialog, exportName, useExport } from './dialog.js';
 import { addTexts, t, tRich } from './i18n.js';
 import { forgetPlaces } from './moves.js';
-import { forget, goalKey } from './storage.js';
+import { assetOf, forget, goalKey } from './storage.js';
 import { texts } from './translations-account.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
@@ -81,7 +81,7 @@ export function Farewell({ onClose }) {
   const heading = useRef(null);
   useEffect(() => heading.current.focus(), []);
   return html`<main class="sign-in" id="main">
-    <img src="assets/icon.svg" alt="" width="64" height="64" />
+    <img src=${assetOf('icon.svg')} alt="" width="64" height="64" />
     <h1 tabindex="-1" ref=${heading}>${t('deleted')}</h1>
     <p>${t('deletedHint')}</p>
     <button class="button" onClick=${onClose}>${t('deletedClose')}</button>

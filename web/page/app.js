@@ -21,6 +21,7 @@ import {
   useDemoPeople,
   userOf,
 } from './session.js';
+import { assetOf } from './storage.js';
 import { PastDay, Today } from './today.js';
 import { html, render, useCallback, useEffect, useRef, useState } from './view.js';
 
@@ -205,7 +206,7 @@ function Layout({ session, title, onSwitch, onLocale, children }) {
   return html`<a class="skip" href="#main" onClick=${skip}>${t('skip')}</a>
     <header class="top">
       <a class="brand" href="#/" aria-label="Stepboard">
-        <img src="assets/icon.svg" alt="" width="28" height="28" /><span>Stepboard</span>
+        <img src=${assetOf('icon.svg')} alt="" width="28" height="28" /><span>Stepboard</span>
       </a>
       <nav class="tabs" aria-label=${t('main')}>${tabs.map(link)}</nav>
       <${AccountMenu} ...${{ people, user, onSwitch, onLocale }} />

@@ -1,11 +1,12 @@
 // The chart of a history. It is loaded, with uPlot, when a history is opened.
 import { addDays, formatDay, formatNumber } from './i18n.js';
+import { assetOf } from './storage.js';
 import uPlot from './vendor/uPlot.js';
 
 const stylesheetLoaded = new Promise((resolve) => {
   const link = Object.assign(document.createElement('link'), {
     rel: 'stylesheet',
-    href: 'assets/vendor/uPlot.css',
+    href: assetOf('vendor/uPlot.css'),
   });
   link.onload = resolve;
   link.onerror = resolve;

@@ -1,5 +1,6 @@
 // Components that several screens use.
 import { errorOf, formatNumber, formatTime, languages, locale, stripBidi, t } from './i18n.js';
+import { assetOf } from './storage.js';
 import { Component, html, useEffect, useRef, useState } from './view.js';
 
 export const prefersReducedMotion = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
@@ -161,7 +162,7 @@ export function TokenForm({ title, intro, label, hint, wrong, action, link, know
     if (token.trim()) on.signIn(token.trim());
   };
   return html`<main class="sign-in" id="main">
-    <img src="assets/icon.svg" alt="" width="64" height="64" />
+    <img src=${assetOf('icon.svg')} alt="" width="64" height="64" />
     <h1>${title}</h1>
     ${intro && html`<p>${intro}</p>`}
     <form class="card" onSubmit=${submit}>
@@ -252,7 +253,7 @@ function addLaterStyles() {
       laterStyles = null;
       reject(new Error('no styles'));
     };
-    Object.assign(link, { rel: 'stylesheet', href: 'assets/later.css' });
+    Object.assign(link, { rel: 'stylesheet', href: assetOf('later.css') });
     Object.assign(link, { onload: resolve, onerror: fail });
     document.head.append(link);
   });

@@ -1,8 +1,12 @@
 // What the page stores in the browser. What is about the visitor is removed by Deletion in
 // account.js.
 
-// basePath is the path that the service is below, such as /steps, or empty.
-export const basePath = new URL('..', import.meta.url).pathname.slice(0, -1);
+// basePath is the path that the service is below, such as /steps, or empty. This module is at
+// assets/HASH/page/ below it.
+export const basePath = new URL('../../..', import.meta.url).pathname.slice(0, -1);
+
+// assetOf returns the address of a file of the page.
+export const assetOf = (name) => new URL(name, import.meta.url).href;
 
 // Below a path, another app of the same origin may have keys of the same names.
 const keyOf = (key) => (basePath ? `${basePath}/${key}` : key);
