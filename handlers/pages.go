@@ -11,7 +11,7 @@ import (
 
 // pages adds the routes for browsers: the page, the console and the API reference.
 func pages(engine *gin.Engine, site *web.Site, basePath string) {
-	for _, path := range []string{"/", "/assets/*file", "/console", "/console/", "/docs", "/docs/"} {
+	for _, path := range []string{"/", "/worker.js", "/assets/*file", "/console", "/console/", "/docs", "/docs/"} {
 		engine.GET(path, func(c *gin.Context) { file(c, site) })
 	}
 	if basePath == "" {
@@ -42,15 +42,18 @@ func file(c *gin.Context, site *web.Site) {
 	c.Header("Content-Security-Policy", found.Policy)
 	c.Header("Cache-Control", found.CacheControl)
 	c.Header("Vary", "Accept-Encoding")
-	body, tag := found.Body, found.ETag
+	body, suffix := found.Body, `"`
 	if found.Gzipped != nil && takesGzip(c.GetHeader("Accept-Encoding")) {
 		c.Header("Content-Encoding", "gzip")
-		body, tag = found.Gzipped, strings.TrimSuffix(tag, `"`)+`-gz"`
+		body, suffix = found.Gzipped, `-gz"`
 	}
-	c.Header("ETag", tag)
-	if c.GetHeader("If-None-Match") == tag {
-		c.Status(http.StatusNotModified)
-		return
+	if found.ETag != "" {
+		tag := strings.TrimSuffix(found.ETag, `"`) + suffix
+		c.Header("ETag", tag)
+		if c.GetHeader("If-None-Match") == tag {
+			c.Status(http.StatusNotModified)
+			return
+		}
 	}
 	c.Data(http.StatusOK, found.ContentType, body)
 }

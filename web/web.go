@@ -8,26 +8,37 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 )
 
-//go:embed page console docs
+//go:embed page console docs worker.js
 var embedded embed.FS
 
 // Files returns the folder that is embedded.
 func Files() fs.FS { return embedded }
 
-// pagePolicy is the content security policy of the page: it may load scripts,
+// consolePolicy is the content security policy of the console: it may load scripts,
 // styles and pictures from this service and call it, and nothing else. Trusted
 // types are required and no policy may create them, so a script can't turn text
 // into markup.
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
+const consolePolicy = closedPolicy + "trusted-types 'none'"
+
+// pagePolicy is that of the page. It has a trusted type for the address of its service worker.
+const pagePolicy = closedPolicy + "trusted-types worker"
+
+const closedPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
 	"connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
-	"require-trusted-types-for 'script'; trusted-types 'none'"
+	"require-trusted-types-for 'script'; "
+
+// workerPolicy is that of the page's service worker, which fetches the page's files.
+const workerPolicy = "default-src 'none'; connect-src 'self'; frame-ancestors 'none'"
 
 // assetPolicy is the policy of the page's files. It counts only if one of them is opened
 // by itself.
@@ -41,7 +52,8 @@ const docsPolicy = "default-src 'self'; img-src 'self' data:; style-src 'self' '
 // File is a file with its response headers.
 type File struct {
 	// ContentType, Policy, CacheControl and ETag are the headers Content-Type,
-	// Content-Security-Policy, Cache-Control and ETag.
+	// Content-Security-Policy, Cache-Control and ETag. Assets have no ETag, as nobody asks for one
+	// again.
 	ContentType, Policy, CacheControl, ETag string
 	// Body is the content. Gzipped is the same content compressed, or nil if that
 	// is not smaller.
@@ -84,32 +96,35 @@ func hashOf(folder fs.FS) string {
 	return base64.RawURLEncoding.EncodeToString(hash.Sum(nil)[:12])
 }
 
-// documents are the paths of the documents, and their names in the embedded folder.
-var documents = map[string]string{
-	"/":        "page/index.html",
-	"/console": "console/index.html",
-	"/docs":    "docs/index.html",
+// unhashed are the paths of the files that browsers ask for each time, and their names in the
+// embedded folder: the documents, and the page's service worker, whose address must not change.
+var unhashed = map[string]string{
+	"/":          "page/index.html",
+	"/console":   "console/index.html",
+	"/docs":      "docs/index.html",
+	"/worker.js": "worker.js",
 }
 
-// Find returns the file at a URL path: the page at /, the console at /console, the API reference
-// at /docs, and the files of all three under /assets/HASH/. It returns false if there is no file
-// at the path; folders are not found, nor are files of another version of the service. The first
-// call for a file compresses it. The addresses in the files are relative, so they hold below any
-// path.
+// listName is the name of the list of the page's files, a JSON array of their names.
+const listName = "page/files.json"
+
+// Find returns the file at a URL path: the page at /, its service worker at /worker.js, the console
+// at /console, the API reference at /docs, and the files of all three under /assets/HASH/. It
+// returns false if there is no file at the path; folders are not found, nor are files of another
+// version of the service. The first call for a file compresses it. The addresses in the files are
+// relative, so they hold below any path.
 func (s *Site) Find(urlPath string) (*File, bool) {
-	name, isDocument := documents[urlPath]
-	if !isDocument {
-		asset, ok := strings.CutPrefix(urlPath, s.Assets)
-		if !ok || path.Ext(asset) == ".html" {
+	name, ok := unhashed[urlPath]
+	if !ok {
+		if name, ok = strings.CutPrefix(urlPath, s.Assets); !ok || path.Ext(name) == ".html" || path.Dir(name) == "." {
 			return nil, false
 		}
-		name = asset
 	}
 	found, ok := s.files.Load(name)
 	if !ok {
 		// Stat refuses every name that is not a clean path. Missing names are not
 		// cached, as clients could fill the memory with them.
-		if info, err := fs.Stat(s.embedded, name); err != nil || info.IsDir() {
+		if info, err := fs.Stat(s.embedded, name); name != listName && (err != nil || info.IsDir()) {
 			return nil, false
 		}
 		found, _ = s.files.LoadOrStore(name, sync.OnceValue(func() *File { return s.load(name) }))
@@ -117,23 +132,47 @@ func (s *Site) Find(urlPath string) (*File, bool) {
 	return found.(func() *File)(), true
 }
 
-// load returns an existing file. name is its path in the embedded folder.
-func (s *Site) load(name string) *File {
+// read returns the content of a file, with the addresses of this build.
+func (s *Site) read(name string) []byte {
+	if name == listName {
+		return s.list()
+	}
 	body, err := fs.ReadFile(s.embedded, name)
 	if err != nil {
 		panic(err) // it is embedded
 	}
-	// A browser asks for a document each time, and for an asset once.
-	f := &File{ContentType: contentType(name), Policy: policyOf(name), CacheControl: "public, max-age=31536000, immutable"}
-	if path.Ext(name) == ".html" {
-		f.CacheControl = "no-cache"
-		body = bytes.ReplaceAll(body, []byte(`"assets/`), []byte(`"`+s.Assets[1:]))
-		if s.demo {
-			body = bytes.Replace(body, []byte("<html "), []byte("<html data-demo "), 1)
-		}
+	if path.Ext(name) != ".html" {
+		return body
 	}
-	sum := sha256.Sum256(body)
-	f.Body, f.ETag = body, `"`+base64.RawURLEncoding.EncodeToString(sum[:12])+`"`
+	body = bytes.ReplaceAll(body, []byte(`"assets/`), []byte(`"`+s.Assets[1:]))
+	if s.demo {
+		body = bytes.Replace(body, []byte("<html "), []byte("<html data-demo "), 1)
+	}
+	return body
+}
+
+// list returns the names of the files that the page needs without a connection.
+func (s *Site) list() []byte {
+	names := []string{}
+	// Neither error can occur: the files are embedded, and names are text.
+	_ = fs.WalkDir(s.embedded, "page", func(name string, _ fs.DirEntry, err error) error {
+		if slices.Contains([]string{".css", ".js", ".svg"}, path.Ext(name)) {
+			names = append(names, name)
+		}
+		return err
+	})
+	body, _ := json.Marshal(names)
+	return body
+}
+
+// load returns an existing file. name is its path in the embedded folder.
+func (s *Site) load(name string) *File {
+	body := s.read(name)
+	f := &File{ContentType: contentType(name), Policy: policyOf(name), CacheControl: "max-age=31536000, immutable", Body: body}
+	if slices.Contains(slices.Collect(maps.Values(unhashed)), name) {
+		sum := sha256.Sum256(body)
+		f.CacheControl, f.ETag = "no-cache", `"`+base64.RawURLEncoding.EncodeToString(sum[:12])+`"`
+	}
 	if text := gzipped(body); len(text) < len(body) {
 		f.Gzipped = text
 	}
@@ -145,8 +184,12 @@ func policyOf(name string) string {
 	switch {
 	case strings.HasPrefix(name, "docs/"):
 		return docsPolicy
-	case path.Ext(name) == ".html":
+	case name == "page/index.html":
 		return pagePolicy
+	case name == "console/index.html":
+		return consolePolicy
+	case name == "worker.js":
+		return workerPolicy
 	default:
 		return assetPolicy
 	}
@@ -171,6 +214,7 @@ var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
 	".js":   "text/javascript; charset=utf-8",
+	".json": "application/json",
 	".svg":  "image/svg+xml",
 	".png":  "image/png",
 

@@ -17,6 +17,8 @@ func TestFind(t *testing.T) {
 	for path, want := range map[string]string{
 		"/":                                    "text/html",
 		"/console":                             "text/html",
+		"/worker.js":                           "javascript",
+		"page/files.json":                      "application/json",
 		"/docs":                                "text/html",
 		"console/console.js":                   "javascript",
 		"docs/docs.js":                         "javascript",
@@ -33,7 +35,7 @@ func TestFind(t *testing.T) {
 	} {
 		cache := "no-cache"
 		if !strings.HasPrefix(path, "/") {
-			path, cache = site.Assets+path, "public, max-age=31536000, immutable"
+			path, cache = site.Assets+path, "max-age=31536000, immutable"
 		}
 		file, ok := site.Find(path)
 		if !ok || len(file.Body) == 0 || !strings.Contains(file.ContentType, want) || file.Policy == "" || file.CacheControl != cache {
@@ -49,7 +51,7 @@ func TestFind(t *testing.T) {
 	for _, path := range []string{
 		"", "/nope", "/docs/", "/docs/docs.js", "/console/", "/console/console.js", "/assets", "/assets/", "/assets/page/app.js",
 		"/assets/app.js", "/assets/AAAAAAAAAAAAAAAA/page/app.js", site.Assets, site.Assets + "page", site.Assets + "page/",
-		site.Assets + "page/nope", site.Assets + "page/index.html", site.Assets + "docs/swagger-ui", site.Assets + "docs//docs.js",
+		site.Assets + "page/nope", site.Assets + "worker.js", site.Assets + "page/index.html", site.Assets + "docs/swagger-ui", site.Assets + "docs//docs.js",
 		site.Assets + "page/../docs/docs.js", site.Assets + "page/./app.js", site.Assets + "page/\x00",
 	} {
 		if file, ok := site.Find(path); ok {

@@ -25,6 +25,9 @@ func TestWarmLoad(t *testing.T) {
 			f.paths()
 			p.open(f.URL + document)
 			p.until(path+" is shown", ready)
+			if path == "/" {
+				p.waitForWorker()
+			}
 			p.waitForAnswers()
 			asked = nil
 			for _, address := range f.paths() {

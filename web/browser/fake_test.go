@@ -22,6 +22,7 @@ type fakeService struct {
 	mu    sync.Mutex
 	site  *web.Site
 	asked []string                    // paths asked for, in order
+	away  bool                        // whether connections are closed without an answer
 	valid func(*http.Request) bool    // whether a token is accepted; nil accepts all
 	calls map[string]http.HandlerFunc // by method and path
 	// changed is closed, and replaced, when an answer changes.
@@ -35,9 +36,13 @@ func newFakeService(t *testing.T, demo bool) *fakeService {
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		call, valid, site := f.calls[r.Method+" "+r.URL.Path], f.valid, f.site
+		away := f.away
 		f.asked = append(f.asked, r.URL.Path)
 		f.mu.Unlock()
-		if file, ok := site.Find(r.URL.Path); ok {
+		if away {
+			panic(http.ErrAbortHandler)
+		}
+		if file, ok := site.Find(r.URL.Path); ok && call == nil {
 			w.Header().Set("Content-Security-Policy", file.Policy)
 			w.Header().Set("Content-Type", file.ContentType)
 			w.Header().Set("Cache-Control", file.CacheControl)
@@ -94,6 +99,15 @@ func (f *fakeService) install(site *web.Site) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.site = site
+}
+
+// leave lets the service be away, or come back.
+func (f *fakeService) leave(away bool) {
+	f.mu.Lock()
+	f.away = away
+	close(f.changed)
+	f.changed = make(chan struct{})
+	f.mu.Unlock()
 }
 
 // paths returns the paths asked for since it was called the last time.

@@ -21,6 +21,7 @@ import {
   useDemoPeople,
   userOf,
 } from './session.js';
+import { forgetKept, KeptRanking, useOffline } from './offline.js';
 import { assetOf } from './storage.js';
 import { PastDay, Today } from './today.js';
 import { html, render, useCallback, useEffect, useRef, useState } from './view.js';
@@ -269,6 +270,7 @@ function useSession() {
   useEffect(() => {
     onRefusedToken((refusedToken) => {
       if (refusedToken !== token) return;
+      forgetKept();
       if (isDemo) {
         renew();
       } else {
@@ -298,6 +300,7 @@ function App() {
   const [route, path] = useRoute();
   const title = titleOf(route);
   const token = login?.token;
+  const kept = useOffline(login, demo);
 
   useFocusOnNavigation(location.hash);
   useEffect(() => {
@@ -322,12 +325,18 @@ function App() {
   );
 
   if (farewell) return html`<${farewell} onClose=${() => setFarewell(null)} />`;
+  if (kept) {
+    return html`<main id="main" class="alone">
+      <${KeptRanking} kept=${kept} retry=${isDemo && demo.retry} />
+    </main>`;
+  }
   if (!login && isDemo) return html`<${Loading} error=${demo.error} retry=${demo.retry} />`;
   if (!login) return html`<${SignIn} ...${{ refused, signIn, onLocale }} />`;
   const session = { ...login, people: demo.people, board, today };
   const Screen = Object.hasOwn(screens, route) ? screens[route] : Today;
   const screenProps = { session, path, notify, announce, onError, onToday: setToday };
   const leave = () => {
+    forgetKept();
     signOut();
     location.hash = '#/';
   };

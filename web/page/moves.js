@@ -8,8 +8,8 @@ const awayTime = 5 * 60 * 1000;
 // Places of this many rankings are kept.
 const keptRankings = 10;
 
-// hashOf returns a number for a text. The storage has no user ids, as others may use the
-// same browser.
+// hashOf returns a number for a text. Places stay when the viewer signs out, and others may use
+// the same browser, so they have no user ids.
 function hashOf(text) {
   let hash = 2166136261;
   for (let i = 0; i < text.length; i += 1) hash = Math.imul(hash ^ text.charCodeAt(i), 16777619);

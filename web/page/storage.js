@@ -1,5 +1,5 @@
 // What the page stores in the browser. What is about the visitor is removed by Deletion in
-// account.js.
+// account.js, and the last ranking also by signing out.
 
 // basePath is the path that the service is below, such as /steps, or empty. This module is at
 // assets/HASH/page/ below it.

@@ -30,6 +30,7 @@ import {
   t,
   tRich,
 } from './i18n.js';
+import { KeptRanking, useKept } from './offline.js';
 import { RankingList } from './ranking.js';
 import { maxLimit, usePages } from './pages.js';
 import { html, useEffect, useLayoutEffect, useRef, useState } from './view.js';
@@ -151,7 +152,7 @@ function DemoActions({ session, ranking, refresh, notify }) {
     try {
       notify(await action());
     } catch (error) {
-      notify(errorText(error));
+      notify(error.status === 0 ? t('notSent') : errorText(error));
     }
     setBusy(false);
   };
@@ -445,7 +446,8 @@ export function Today({
 }) {
   const { token, board } = session;
   const [limit, raiseLimit] = useLimit(circle.path);
-  const [result, refresh] = useLiveRanking(token, board, limit, circle.group);
+  const [live, refresh] = useLiveRanking(token, board, limit, circle.group);
+  const result = useKept(session, circle.group, live);
   const date = result.data?.date;
   useEffect(() => {
     if (result.error) onError(result.error);
@@ -453,6 +455,7 @@ export function Today({
   useEffect(() => {
     if (date) onToday(date);
   }, [date]);
+  if (result.old && live.state === 'offline') return html`<${KeptRanking} kept=${result.old} />`;
   const today = date ?? session.today;
   const view = {
     key: today,
