@@ -107,6 +107,9 @@ func describeMore(spec *huma.OpenAPI) {
 	for _, op := range operations(spec) {
 		for _, param := range op.Parameters {
 			hidePatternDescriptions(param.Schema)
+			if param.Schema != nil && len(param.Schema.Examples) > 0 {
+				param.Example = param.Schema.Examples[0] // the form of /docs is filled in with it
+			}
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // pages adds the routes for browsers: the page, the console and the API reference.
 func pages(engine *gin.Engine, site *web.Site, basePath string) {
-	for _, path := range []string{"/", "/worker.js", "/assets/*file", "/console", "/console/", "/docs", "/docs/"} {
+	for _, path := range []string{"/", "/worker.js", "/assets/*file", "/console", "/console/", "/docs", "/docs/", "/docs/guide"} {
 		engine.GET(path, func(c *gin.Context) { file(c, site) })
 	}
 	if basePath == "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -226,6 +227,8 @@ func TestOpenAPIDescribesUserIDs(t *testing.T) {
 				Name   string     `json:"name"`
 				In     string     `json:"in"`
 				Schema *described `json:"schema"`
+
+				Example any `json:"example"`
 			} `json:"parameters"`
 		} `json:"paths"`
 		Components struct {
@@ -239,6 +242,9 @@ func TestOpenAPIDescribesUserIDs(t *testing.T) {
 	for path, methods := range spec.Paths {
 		for method, call := range methods {
 			for _, p := range call.Parameters {
+				if examples := p.Schema.Examples; len(examples) > 0 && !reflect.DeepEqual(p.Example, examples[0]) || len(examples) == 0 && p.Example != nil {
+					t.Errorf("%s %s has the example %v for %s, want the first of %v", method, path, p.Example, p.Name, examples)
+				}
 				if p.Name == "user_id" || p.Name == "for" || p.Name == "id" && !strings.HasPrefix(path, "/v1/admin/") {
 					checkUserID(t, method+" "+path+" "+p.Name, p.Schema)
 					parameters++

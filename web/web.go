@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"stepboard/docs"
 )
 
 //go:embed page console docs worker.js
@@ -103,16 +105,22 @@ var unhashed = map[string]string{
 	"/console":   "console/index.html",
 	"/docs":      "docs/index.html",
 	"/worker.js": "worker.js",
+
+	"/docs/guide": guideName,
 }
 
-// listName is the name of the list of the page's files, a JSON array of their names.
-const listName = "page/files.json"
+// Names of files that are not in the embedded folder: the list of the page's files, a JSON array of
+// their names, and the guide for app developers.
+const (
+	listName  = "page/files.json"
+	guideName = "guide"
+)
 
 // Find returns the file at a URL path: the page at /, its service worker at /worker.js, the console
-// at /console, the API reference at /docs, and the files of all three under /assets/HASH/. It
-// returns false if there is no file at the path; folders are not found, nor are files of another
-// version of the service. The first call for a file compresses it. The addresses in the files are
-// relative, so they hold below any path.
+// at /console, the API reference at /docs, the guide at /docs/guide, and the files of all three under
+// /assets/HASH/. It returns false if there is no file at the path; folders are not found, nor are
+// files of another version of the service. The first call for a file compresses it. The addresses in
+// the files are relative, so they hold below any path.
 func (s *Site) Find(urlPath string) (*File, bool) {
 	name, ok := unhashed[urlPath]
 	if !ok {
@@ -124,7 +132,7 @@ func (s *Site) Find(urlPath string) (*File, bool) {
 	if !ok {
 		// Stat refuses every name that is not a clean path. Missing names are not
 		// cached, as clients could fill the memory with them.
-		if info, err := fs.Stat(s.embedded, name); name != listName && (err != nil || info.IsDir()) {
+		if info, err := fs.Stat(s.embedded, name); name != listName && name != guideName && (err != nil || info.IsDir()) {
 			return nil, false
 		}
 		found, _ = s.files.LoadOrStore(name, sync.OnceValue(func() *File { return s.load(name) }))
@@ -134,8 +142,11 @@ func (s *Site) Find(urlPath string) (*File, bool) {
 
 // read returns the content of a file, with the addresses of this build.
 func (s *Site) read(name string) []byte {
-	if name == listName {
+	switch name {
+	case listName:
 		return s.list()
+	case guideName:
+		return docs.Guide
 	}
 	body, err := fs.ReadFile(s.embedded, name)
 	if err != nil {

@@ -17,6 +17,7 @@ func TestFind(t *testing.T) {
 	for path, want := range map[string]string{
 		"/":                                    "text/html",
 		"/console":                             "text/html",
+		"/docs/guide":                          "text/plain",
 		"/worker.js":                           "javascript",
 		"page/files.json":                      "application/json",
 		"/docs":                                "text/html",

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -31,8 +32,7 @@ const tryExamples = `(async () => {
 	for (const { path, method, operation } of users) {
 		let address = path;
 		const query = new URLSearchParams();
-		for (const { name, in: place, schema } of operation.parameters ?? []) {
-			const example = schema.examples?.[0];
+		for (const { name, in: place, example } of operation.parameters ?? []) {
 			if (place === 'path') address = address.replace('{' + name + '}', encodeURIComponent(example));
 			else if (example !== undefined) query.set(name, example);
 		}
@@ -69,4 +69,29 @@ func TestDocs(t *testing.T) {
 	if len(tried) != 1 || tried[0] == "0 calls" {
 		t.Errorf("examples fail: %s", strings.Join(tried, "\n"))
 	}
+}
+
+// A form of the reference is filled in, and the example of a stream ends with the first ranking. The
+// reference has the colours that the visitor prefers, and a link to the guide.
+func TestDocsForms(t *testing.T) {
+	t.Parallel()
+	p := newPage(t, viewport{width: 390, height: 844, dark: true})
+	base := testenv.Demo(t).URL
+	p.open(base + "/docs")
+	p.until("the reference has a token", "window.ui?.authSelectors.authorized().getIn(['bearer', 'value'])?.length > 0")
+	const stream = "#operations-Rankings-streamFriendRanking"
+	p.click(stream + " .opblock-summary-control")
+	p.click(stream + " .try-out__btn")
+	p.until("the board is filled in", "document.querySelector('"+stream+" .parameters input')?.value === 'steps'")
+	p.click(stream + " .execute")
+	p.until("the answer is the first ranking", "(document.querySelector('"+stream+" .live-responses-table')?.innerText ?? '').includes('event: ranking')")
+	p.screenshot("docs-390-dark")
+	for _, dark := range []bool{true, false} {
+		p.emulate(viewport{width: 390, height: 844, dark: dark})
+		p.until("the colours follow", fmt.Sprintf("(getComputedStyle(document.documentElement).backgroundColor === 'rgb(28, 32, 34)') === %t", dark))
+	}
+	p.waitForAnimations()
+	p.screenshot("docs-390-light")
+	p.click("a[href='docs/guide']")
+	p.until("the guide is there", "document.body.innerText.startsWith('# A ranking screen in ten minutes')")
 }

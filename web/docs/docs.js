@@ -51,13 +51,38 @@ function fillIn(text, group, friend) {
   for (const [path, calls] of Object.entries(spec.paths)) {
     if (!friend || !path.includes('/likes/')) continue;
     for (const { parameters } of Object.values(calls)) {
-      parameters.find(({ name }) => name === 'id').schema.examples = [friend];
+      parameters.find(({ name }) => name === 'id').example = friend;
     }
   }
   return spec;
 }
 
+// fetchFirst returns a stream's answer up to its first event. A stream does not end, so the reference
+// would never show it.
+async function fetchFirst(address, options) {
+  const response = await fetch(address, options);
+  if (!response.ok) return response;
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = '';
+  for (let done = false; !done && !/^event: .*\n\n/ms.test(text);) {
+    const { value = '', done: isDone } = await reader.read();
+    text += value;
+    done = isDone;
+  }
+  reader.cancel();
+  return new Response(text, response);
+}
+
+// followScheme shows the reference in the colours that the visitor prefers.
+function followScheme() {
+  const prefersDark = matchMedia('(prefers-color-scheme: dark)');
+  const follow = () => document.documentElement.classList.toggle('dark-mode', prefersDark.matches);
+  prefersDark.addEventListener('change', follow);
+  follow();
+}
+
 async function start() {
+  followScheme();
   const isDemo = document.documentElement.hasAttribute('data-demo');
   const description = await (await fetch('openapi.json')).text();
   const { token, day, group, friend } = isDemo ? await signInToDemo() : { day: localDay() };
@@ -67,6 +92,8 @@ async function start() {
     deepLinking: true,
     validatorUrl: null,
     persistAuthorization: false,
+    requestInterceptor: (request) =>
+      /\/stream(\?|$)/.test(request.url) ? { ...request, userFetch: fetchFirst } : request,
     onComplete: () => token && window.ui.preauthorizeApiKey('bearer', token),
   });
 }

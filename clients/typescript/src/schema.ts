@@ -4127,7 +4127,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The board's name */
+                /**
+                 * @description The board's name
+                 * @example gifts-spring
+                 */
                 board: string;
             };
             cookie?: never;
@@ -4166,7 +4169,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The board's name */
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
                 board: string;
             };
             cookie?: never;
@@ -4628,7 +4634,10 @@ export interface operations {
     findUsers: {
         parameters: {
             query: {
-                /** @description The beginning of the nickname */
+                /**
+                 * @description The beginning of the nickname
+                 * @example mei
+                 */
                 name: string;
                 /** @description Most entries of a page */
                 limit?: number;
@@ -4667,7 +4676,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The user */
+                /**
+                 * @description The user
+                 * @example 1001
+                 */
                 id: string;
             };
             cookie?: never;
@@ -4701,7 +4713,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The user */
+                /**
+                 * @description The user
+                 * @example 1001
+                 */
                 id: string;
             };
             cookie?: never;
@@ -4747,7 +4762,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The user */
+                /**
+                 * @description The user
+                 * @example 1001
+                 */
                 id: string;
             };
             cookie?: never;
@@ -4887,7 +4905,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The other user */
+                /**
+                 * @description The other user
+                 * @example 1001
+                 */
                 id: string;
             };
             cookie?: never;
@@ -4919,7 +4940,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The other user */
+                /**
+                 * @description The other user
+                 * @example 1001
+                 */
                 id: string;
             };
             cookie?: never;
@@ -4944,7 +4968,10 @@ export interface operations {
     listBoards: {
         parameters: {
             query?: {
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
+                /**
+                 * @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it
+                 * @example +08:00
+                 */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -4977,7 +5004,10 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
+                /**
+                 * @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it
+                 * @example +08:00
+                 */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -4986,7 +5016,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The board's name */
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
                 board: string;
             };
             cookie?: never;
@@ -5017,7 +5050,10 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
+                /**
+                 * @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it
+                 * @example +08:00
+                 */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -5034,7 +5070,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The board's name */
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
                 board: string;
             };
             cookie?: never;
@@ -5066,14 +5105,20 @@ export interface operations {
             query?: {
                 /** @description Most entries of an event */
                 limit?: number;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
+                /**
+                 * @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it
+                 * @example +08:00
+                 */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
             };
             header?: never;
             path: {
-                /** @description The board's name */
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
                 board: string;
             };
             cookie?: never;
@@ -5109,7 +5154,10 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
+                /**
+                 * @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it
+                 * @example +08:00
+                 */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -5126,9 +5174,15 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The group */
+                /**
+                 * @description The group
+                 * @example kx7wq2m5a4tdzbnc
+                 */
                 group: string;
-                /** @description The board's name */
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
                 board: string;
             };
             cookie?: never;
@@ -5160,16 +5214,25 @@ export interface operations {
             query?: {
                 /** @description Most entries of an event */
                 limit?: number;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
+                /**
+                 * @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it
+                 * @example +08:00
+                 */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
             };
             header?: never;
             path: {
-                /** @description The group */
+                /**
+                 * @description The group
+                 * @example kx7wq2m5a4tdzbnc
+                 */
                 group: string;
-                /** @description The board's name */
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
                 board: string;
             };
             cookie?: never;
@@ -5205,7 +5268,10 @@ export interface operations {
             query?: {
                 /** @description A friend's id; one's own days if it is left out */
                 for?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
+                /**
+                 * @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it
+                 * @example +08:00
+                 */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -5216,7 +5282,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The board's name */
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
                 board: string;
             };
             cookie?: never;
@@ -5247,7 +5316,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The board's name */
+                /**
+                 * @description The board's name
+                 * @example gifts-spring
+                 */
                 board: string;
             };
             cookie?: never;
@@ -5285,7 +5357,10 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
+                /**
+                 * @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it
+                 * @example +08:00
+                 */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -5296,9 +5371,15 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The user whose score it is */
+                /**
+                 * @description The user whose score it is
+                 * @example 1001
+                 */
                 id: string;
-                /** @description The board's name */
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
                 board: string;
             };
             cookie?: never;
@@ -5330,16 +5411,25 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
+                /**
+                 * @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it
+                 * @example +08:00
+                 */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
             };
             header?: never;
             path: {
-                /** @description The user whose score it is */
+                /**
+                 * @description The user whose score it is
+                 * @example 1001
+                 */
                 id: string;
-                /** @description The board's name */
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
                 board: string;
             };
             cookie?: never;
@@ -5368,16 +5458,25 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
+                /**
+                 * @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it
+                 * @example +08:00
+                 */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
             };
             header?: never;
             path: {
-                /** @description The user whose score it is */
+                /**
+                 * @description The user whose score it is
+                 * @example 1001
+                 */
                 id: string;
-                /** @description The board's name */
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
                 board: string;
             };
             cookie?: never;
@@ -5406,14 +5505,20 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
+                /**
+                 * @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it
+                 * @example +08:00
+                 */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
             };
             header?: never;
             path: {
-                /** @description The board's name */
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
                 board: string;
             };
             cookie?: never;
@@ -5447,7 +5552,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The board's name */
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
                 board: string;
             };
             cookie?: never;
@@ -5494,7 +5602,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The board's name */
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
                 board: string;
             };
             cookie?: never;
@@ -5541,7 +5652,10 @@ export interface operations {
             query?: {
                 /** @description A friend's id; one's own days if it is left out */
                 for?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
+                /**
+                 * @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it
+                 * @example +08:00
+                 */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -5550,7 +5664,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The board's name */
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
                 board: string;
             };
             cookie?: never;
@@ -5581,7 +5698,10 @@ export interface operations {
             query?: {
                 /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
                 date?: string;
-                /** @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it */
+                /**
+                 * @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it
+                 * @example +08:00
+                 */
                 utc_offset?: string;
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
@@ -5592,7 +5712,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The board's name */
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
                 board: string;
             };
             cookie?: never;
@@ -5742,7 +5865,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The other user */
+                /**
+                 * @description The other user
+                 * @example 1001
+                 */
                 id: string;
             };
             cookie?: never;
@@ -5772,7 +5898,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The other user */
+                /**
+                 * @description The other user
+                 * @example 1001
+                 */
                 id: string;
             };
             cookie?: never;
@@ -5806,7 +5935,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The other user */
+                /**
+                 * @description The other user
+                 * @example 1001
+                 */
                 id: string;
             };
             cookie?: never;
@@ -5944,7 +6076,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The group */
+                /**
+                 * @description The group
+                 * @example kx7wq2m5a4tdzbnc
+                 */
                 group: string;
             };
             cookie?: never;
@@ -5978,7 +6113,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The group */
+                /**
+                 * @description The group
+                 * @example kx7wq2m5a4tdzbnc
+                 */
                 group: string;
             };
             cookie?: never;
@@ -6018,7 +6156,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The group */
+                /**
+                 * @description The group
+                 * @example kx7wq2m5a4tdzbnc
+                 */
                 group: string;
             };
             cookie?: never;
@@ -6048,7 +6189,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The group */
+                /**
+                 * @description The group
+                 * @example kx7wq2m5a4tdzbnc
+                 */
                 group: string;
             };
             cookie?: never;
@@ -6078,7 +6222,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The group */
+                /**
+                 * @description The group
+                 * @example kx7wq2m5a4tdzbnc
+                 */
                 group: string;
             };
             cookie?: never;
@@ -6118,9 +6265,15 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The group */
+                /**
+                 * @description The group
+                 * @example kx7wq2m5a4tdzbnc
+                 */
                 group: string;
-                /** @description The other user */
+                /**
+                 * @description The other user
+                 * @example 1001
+                 */
                 id: string;
             };
             cookie?: never;
@@ -6185,7 +6338,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The other user */
+                /**
+                 * @description The other user
+                 * @example 1001
+                 */
                 id: string;
             };
             cookie?: never;
@@ -6217,7 +6373,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The other user */
+                /**
+                 * @description The other user
+                 * @example 1001
+                 */
                 id: string;
             };
             cookie?: never;
@@ -6480,7 +6639,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The other user */
+                /**
+                 * @description The other user
+                 * @example 1001
+                 */
                 id: string;
             };
             cookie?: never;
@@ -6512,7 +6674,10 @@ export interface operations {
             };
             header?: never;
             path: {
-                /** @description The other user */
+                /**
+                 * @description The other user
+                 * @example 1001
+                 */
                 id: string;
             };
             cookie?: never;
@@ -6539,7 +6704,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The user */
+                /**
+                 * @description The user
+                 * @example 1001
+                 */
                 id: string;
             };
             cookie?: never;
@@ -6575,7 +6743,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The user */
+                /**
+                 * @description The user
+                 * @example 1001
+                 */
                 id: string;
             };
             cookie?: never;
@@ -6605,7 +6776,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The user */
+                /**
+                 * @description The user
+                 * @example 1001
+                 */
                 id: string;
             };
             cookie?: never;
@@ -6642,7 +6816,10 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The user */
+                /**
+                 * @description The user
+                 * @example 1001
+                 */
                 id: string;
             };
             cookie?: never;
