@@ -298,6 +298,31 @@ func (w *world) rankTop(ctx context.Context, r *replica) {
 	if got, ok := w.list(ctx, r, viewer, "/v1/boards/steps/top?date="+day.String(), w.pageSize(r)); ok && same() {
 		w.checkTop(r, viewer, day, got, false)
 	}
+	w.rankAround(ctx, r, viewer, day, false)
+}
+
+// rankAround compares the neighbours of a user, which are all people, with the model.
+func (w *world) rankAround(ctx context.Context, r *replica, viewer models.UserID, day models.Date, exact bool) {
+	same := w.undisturbed()
+	reply := w.call(ctx, r, w.token(viewer, ""), "GET", "/v1/boards/steps/around?radius=50&date="+day.String(), "")
+	if reply.status != http.StatusOK {
+		if !reply.unknown() && !w.late(r, viewer) {
+			w.failf("neighbours are refused")
+		}
+		return
+	}
+	got := decode[ranking](w, reply.body)
+	switch {
+	case w.late(r, viewer) || !same():
+	case got.Me != nil:
+		w.checkTop(r, viewer, day, got, exact)
+	case len(got.Entries) > 0:
+		w.failf("%s has no score and %d neighbours", viewer, len(got.Entries))
+	default:
+		if err := w.allowed(r, viewer, day, nil, false, exact); err != nil {
+			w.failf("%v", err)
+		}
+	}
 }
 
 func (w *world) rankEvent(ctx context.Context, r *replica) {

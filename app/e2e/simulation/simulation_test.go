@@ -167,6 +167,7 @@ func (w *world) compareAll(ctx context.Context, r *replica) {
 		if got, ok := w.list(ctx, r, one, "/v1/boards/steps/top?date="+day.String(), 2); ok {
 			w.checkTop(r, one, day, got, true)
 		}
+		w.rankAround(ctx, r, one, day, true)
 		w.readMe(ctx, r, one, day, true)
 		for _, user := range people {
 			if user != one && w.random.IntN(2) == 0 {
