@@ -258,9 +258,13 @@ func (w *world) doRound(ctx context.Context, r *replica, name string) {
 		}
 	case "replay":
 		r.server = w.servers
+		// It may have been replayed already, and the answer was lost. Then what has come since
+		// waits for the consumer.
 		if w.queued && w.model.lossy {
 			w.model.lossy = false
-			w.model.applied(w.clock.Now())
+			if w.backlog() == 0 {
+				w.model.applied(w.clock.Now())
+			}
 		}
 	case "reconcile":
 		if same() {
