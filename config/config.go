@@ -41,6 +41,7 @@ type Config struct {
 
 // Page holds the settings of what browsers show.
 type Page struct {
+	LoginURL   string `koanf:"login_url" validate:"omitempty,http_url" example:"https://app.example.com/login" doc:"Address of the app's login, to which the page sends people who are not signed in, with return_to. Empty: the page asks for a token. docs/guide.md says how the login sends them back."`
 	GrafanaURL string `koanf:"grafana_url" validate:"omitempty,http_url" example:"https://grafana.example.com/d/stepboard" doc:"Address of a dashboard that the console links to. Empty: none."`
 }
 

@@ -79,8 +79,9 @@ type Config struct {
 	// Requests writes the line of each request, however many there are.
 	Requests *slog.Logger
 	Version  string
-	// Grafana is the address of the operators' dashboard; may be empty.
-	Grafana string
+	// Grafana is the address of the operators' dashboard, and Login that of the app's login; both may
+	// be empty.
+	Grafana, Login string
 	// Traces receives a trace of each call for which Sampled returns true. If
 	// Traces is nil, nothing is traced and Sampled is not called.
 	Traces  trace.TracerProvider
@@ -258,7 +259,7 @@ func (c *Config) serve(engine *gin.Engine, m *metrics) {
 	api.UseMiddleware(authenticator.authenticate)
 	c.routes(api, m)
 	describeMore(api.OpenAPI())
-	pages(engine, web.New(web.Files(), c.Extra != nil), c.BasePath)
+	pages(engine, web.New(web.Files(), c.Extra != nil, c.Login), c.BasePath)
 	if c.Extra != nil {
 		c.Extra(engine)
 	}

@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"html"
 	"io/fs"
 	"maps"
 	"path"
@@ -68,15 +69,17 @@ type Site struct {
 	Assets string
 
 	demo     bool
+	login    string
 	embedded fs.FS
 	files    sync.Map // path in the embedded folder to func() *File
 }
 
 // New returns a site of a folder as Files returns it, which it reads once. If demo is true, the
 // page offers to switch between the simulated people instead of asking for a token, and the API
-// reference has the token of one of them.
-func New(embedded fs.FS, demo bool) *Site {
-	return &Site{demo: demo, embedded: embedded, Assets: "/assets/" + hashOf(embedded) + "/"}
+// reference has the token of one of them. login is the address that the page sends people to who are
+// not signed in; without one it asks for a token.
+func New(embedded fs.FS, demo bool, login string) *Site {
+	return &Site{demo: demo, login: login, embedded: embedded, Assets: "/assets/" + hashOf(embedded) + "/"}
 }
 
 // hashOf returns a hash of all files of a folder and their names. It is one hash because modules
@@ -158,6 +161,9 @@ func (s *Site) read(name string) []byte {
 	body = bytes.ReplaceAll(body, []byte(`"assets/`), []byte(`"`+s.Assets[1:]))
 	if s.demo {
 		body = bytes.Replace(body, []byte("<html "), []byte("<html data-demo "), 1)
+	}
+	if s.login != "" && name == "page/index.html" {
+		body = bytes.Replace(body, []byte("<html "), []byte(`<html data-login="`+html.EscapeString(s.login)+`" `), 1)
 	}
 	return body
 }

@@ -28,7 +28,7 @@ import (
 // notCommands lists blocks that show something else, by their first line.
 var notCommands = []struct{ doc, line, why string }{
 	{"README.md", `{"rank":1,"user_id":"1002","score":12000,`, "lines of an answer that is shown whole in Running it"},
-	{"docs/guide.md", "https://stepboard.example.com/#token=", "an address; TestTokenInTheAddress opens one"},
+	{"docs/guide.md", "https://stepboard.example.com/#token=", "addresses; TestTokenInTheAddress and TestLogin open some"},
 	{"docs/guide.md", "webView.evaluateJavascript(", "Kotlin; TestTokenInTheAddress runs the JavaScript in it"},
 	{"docs/guide.md", "let typed = HKQuery.predicateForObjects(", "Swift for HealthKit"},
 	{"docs/guide.md", "val day = TimeRangeFilter.between(", "Kotlin for Health Connect"},

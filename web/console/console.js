@@ -1,12 +1,13 @@
 // The operators' console: session and navigation.
 import { fetchJSON, onRefusedToken, useFetch } from '../page/data.js';
-import { ErrorBoundary, LanguageButton, lazy, Skeleton, TokenForm } from '../page/components.js';
+import { ErrorBoundary, LanguageButton, lazy, Skeleton } from '../page/components.js';
 import { formatNumber, locale, setLocale, t } from '../page/i18n.js';
 import { html, render, useCallback, useEffect, useRef, useState } from '../page/view.js';
 import { List } from './list.js';
 import { lists } from './lists.js';
 import { Overview } from './overview.js';
 import { refreshEvery } from './parts.js';
+import { Entrance, TokenForm } from '../page/sign-in.js';
 import { assetOf, basePath } from '../page/storage.js';
 import './texts.js';
 
@@ -73,24 +74,24 @@ function useRoute() {
 function SignIn({ signIn, error, onLocale }) {
   const [{ data }] = useFetch(null, isDemo ? '/demo/operator' : null);
   const [keep, setKeep] = useState(false);
-  return html`<${TokenForm}
-    title=${t('console')}
-    label=${t('adminToken')}
-    hint=${t('adminTokenHint', { command: 'stepboard token --user mei --scope admin' })}
-    wrong=${error && t(error)}
-    action=${t('enter')}
-    known=${data?.token}
-    signIn=${(token) => signIn(token, keep)}
-    onLocale=${onLocale}
-  >
-    <label class="check">
-      <input
-        type="checkbox"
-        id="keep"
-        checked=${keep}
-        onChange=${(event) => setKeep(event.target.checked)}
-      />${t('keepSession')}
-    </label>
+  return html`<${Entrance} title=${t('console')} onLocale=${onLocale}>
+    <${TokenForm}
+      label=${t('adminToken')}
+      hint=${t('adminTokenHint', { command: 'stepboard token --user mei --scope admin' })}
+      wrong=${error && t(error)}
+      action=${t('enter')}
+      known=${data?.token}
+      signIn=${(token) => signIn(token, keep)}
+    >
+      <label class="check">
+        <input
+          type="checkbox"
+          id="keep"
+          checked=${keep}
+          onChange=${(event) => setKeep(event.target.checked)}
+        />${t('keepSession')}
+      </label>
+    <//>
   <//>`;
 }
 

@@ -10,9 +10,8 @@ import {
   Name,
   nameOf,
   Skeleton,
-  TokenForm,
 } from './components.js';
-import { locale, setLocale, stripBidi, t, tRich } from './i18n.js';
+import { locale, setLocale, stripBidi, t } from './i18n.js';
 import {
   decode,
   isDemo,
@@ -27,6 +26,8 @@ import { PastDay, Today } from './today.js';
 import { html, render, useCallback, useEffect, useRef, useState } from './view.js';
 
 const toastTime = 4500;
+
+const SignIn = lazy(() => import('./sign-in.js').then((module) => module.SignIn));
 
 // Screens by the first part of the address. The rest is their prop path.
 const screens = {
@@ -213,20 +214,6 @@ function Layout({ session, title, onSwitch, onLocale, children }) {
       <${AccountMenu} ...${{ people, user, onSwitch, onLocale }} />
     </header>
     <main id="main" tabindex="-1">${children}</main>`;
-}
-
-function SignIn({ signIn, refused, onLocale }) {
-  const command = html`<code>stepboard token --user 9</code>`;
-  return html`<${TokenForm}
-    title="Stepboard"
-    intro=${t(location.hash.startsWith('#/join/') ? 'invited' : 'welcome')}
-    label=${t('token')}
-    hint=${tRich('tokenHint', { command })}
-    wrong=${refused && t('badToken')}
-    action=${t('signIn')}
-    link=${html`<a class="docs" href="docs">${t('docs')}</a>`}
-    ...${{ signIn, onLocale }}
-  />`;
 }
 
 // Toast shows a message for a short time. Screen readers also read announcement,

@@ -152,40 +152,6 @@ export function LanguageButton({ onChange }) {
   </button>`;
 }
 
-// TokenForm asks for a token, above its children and a link, if there are any. known is a token that is filled in
-// unless something was typed.
-export function TokenForm({ title, intro, label, hint, wrong, action, link, known, ...on }) {
-  const [typed, setTyped] = useState(null);
-  const token = typed ?? known ?? '';
-  const submit = (event) => {
-    event.preventDefault();
-    if (token.trim()) on.signIn(token.trim());
-  };
-  return html`<main class="sign-in" id="main">
-    <img src=${assetOf('icon.svg')} alt="" width="64" height="64" />
-    <h1>${title}</h1>
-    ${intro && html`<p>${intro}</p>`}
-    <form class="card" onSubmit=${submit}>
-      <label for="token">${label}</label>
-      <input
-        id="token"
-        type="password"
-        autocomplete="off"
-        spellcheck=${false}
-        required
-        value=${token}
-        onInput=${(event) => setTyped(event.target.value)}
-        aria-describedby="token-hint"
-      />
-      ${on.children}
-      <p class="wrong" role="alert">${wrong}</p>
-      <button class="button strong">${action}</button>
-      <p id="token-hint" class="hint">${hint}</p>
-    </form>
-    <p class="links">${link}<${LanguageButton} onChange=${on.onLocale} /></p>
-  </main>`;
-}
-
 // Notice shows a message in place of content.
 export function Notice({ icon, title, hint, action, onAction }) {
   return html`<div class="notice" role="status">

@@ -15,14 +15,27 @@ export function decode(part) {
 
 const handOver = '#token=';
 
-// takeToken returns the token that an app has put into the address for its web view,
-// as #token=…, or null. It removes the token from the address and from the tab's
-// history, and shows the screen of the previous hash. Browsers never send a hash.
+// screenAt returns the hash of an address of this page, or nothing if it is another one's.
+function screenAt(address) {
+  try {
+    const { origin, pathname, hash } = new URL(address, location.href);
+    const isHere = origin === location.origin && pathname === location.pathname;
+    return isHere && !hash.startsWith(handOver) ? hash : '';
+  } catch {
+    return '';
+  }
+}
+
+// takeToken returns the token that an app has put into the address for its web view, or a login
+// on its way back, as #token=… and perhaps &return_to=…, or null. It removes both from the address
+// and from the tab's history, and shows the screen of return_to or of the previous hash. Browsers
+// never send a hash.
 function takeToken(previousHash) {
   if (!location.hash.startsWith(handOver)) return null;
-  const token = decode(location.hash.slice(handOver.length));
-  history.replaceState(history.state, '', previousHash || '#/');
-  return token;
+  const given = new URLSearchParams(location.hash.slice(1));
+  const screen = screenAt(given.get('return_to') ?? '') || previousHash || '#/';
+  history.replaceState(history.state, '', screen);
+  return given.get('token');
 }
 
 export const openedToken = takeToken('');

@@ -99,14 +99,6 @@ export const translations = {
     walked: { one: 'You walked {n} step.', other: 'You walked {n} steps.' },
     notSent: 'No connection: this was not confirmed and may not count. Try again later.',
     stepsFull: 'You have reached the most steps that a day can have.',
-    token: 'Token',
-    signIn: 'Show my ranking',
-    tokenHint:
-      'An operator creates one with {command}. It stays in this tab’s memory and is gone when you close it.',
-    welcome: 'Where do you stand among your friends?',
-    invited: 'You are invited to a group. Sign in to join it.',
-    badToken: 'This token is not valid, or no longer. Get a new one.',
-    docs: 'API',
   },
   'zh-CN': {
     errors: {
@@ -202,12 +194,5 @@ export const translations = {
     walked: '你走了 {n} 步。',
     notSent: '无法连接：没有收到确认，可能没有计入。请稍后再试。',
     stepsFull: '一天的步数已达上限。',
-    token: '令牌',
-    signIn: '查看我的排名',
-    tokenHint: '管理员可以生成令牌：{command}。令牌只保存在当前标签页的内存中，关闭即失效。',
-    welcome: '看看你在好友中排第几',
-    invited: '有人邀请你加入小组，请先登录。',
-    badToken: '令牌无效或已过期，请重新获取。',
-    docs: 'API',
   },
 };
