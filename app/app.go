@@ -294,15 +294,15 @@ func (a *App) buildBoards(o Options, names keys.Builder, idKey []byte) {
 	a.rules = corrections.NewRules(a.Directory.Erased())
 	a.buildEntries(o, names)
 	a.buildSets(o, names)
-	requests := friends.Limits{Pending: o.Config.Friends.MaxPending, PerDay: o.Config.Friends.RequestsPerDay}
-	friendships := friends.NewStore(o.Stores.Friends.Gorm, a.outbox)
-	a.Friends = friends.New(friendships, a.Sets, a.Directory, requests, o.Log)
-	a.registry.MustRegister(newFriendsCollector(a.Friends))
-	a.Privacy = privacy.New(privacy.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Friends, a.Directory, o.Config.Limits.HidingsPerHour, o.Log)
 	a.limits = limit.New(limit.Limits{
 		User: o.Config.Limits.UserPerMinute, Address: o.Config.Limits.AddressPerMinute, Join: o.Config.Limits.JoinsPerMinute,
 	}, newCounter(o, names), o.Log)
 	a.registry.MustRegister(newLimitCollector(a.limits))
+	requests := friends.Limits{Pending: o.Config.Friends.MaxPending, PerDay: o.Config.Friends.RequestsPerDay, Joins: a.limits}
+	friendships := friends.NewStore(o.Stores.Friends.Gorm, a.outbox)
+	a.Friends = friends.New(friendships, a.Sets, a.Directory, requests, o.Log)
+	a.registry.MustRegister(newFriendsCollector(a.Friends))
+	a.Privacy = privacy.New(privacy.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Friends, a.Directory, o.Config.Limits.HidingsPerHour, o.Log)
 	a.Groups = groups.New(groups.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Privacy.Sets(), a.Directory, a.limits, o.Log)
 	if !o.local() {
 		a.losses = newQueueDetector(o, names)
@@ -506,7 +506,7 @@ func (a *App) buildHandler(o Options) (err error) {
 	a.Handler, err = handlers.New(handlers.Config{
 		Scores: a.Ingest, Increments: a.Ledger, Boards: a.Catalog.Definitions, Buckets: a.Catalog.Buckets,
 		Rankings: a.Ranking, Likes: a.Likes, History: a.Ranking, Streams: a.Streams,
-		Friends: a.Friends, FriendRequests: a.Friends, Groups: a.Groups, Profiles: a.Directory, Privacy: a.Privacy,
+		Friends: a.Friends, FriendRequests: a.Friends, Invites: a.Friends, Groups: a.Groups, Profiles: a.Directory, Privacy: a.Privacy,
 		Cursors:  a.cursors,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews,
 		Corrections: a.Corrections, Deliveries: a.Deliveries, Erasures: a.Erasure, Audit: a.Audit,

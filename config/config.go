@@ -104,7 +104,7 @@ type Auth struct {
 type Limits struct {
 	UserPerMinute     int `koanf:"user_per_minute" validate:"min=0,max=1000000" doc:"Most calls of a user in a minute. 0: no limit."`
 	AddressPerMinute  int `koanf:"address_per_minute" validate:"min=0,max=10000000" doc:"Most calls of users from an address in a minute; and, counted apart, most calls without a valid token. 0: no limit. Behind a proxy, set http.trusted_proxies; otherwise all of its callers share one limit."`
-	JoinsPerMinute    int `koanf:"joins_per_minute" validate:"min=0,max=1000000" doc:"Most calls in a minute, a backend's included, that join a user to a group by an invite code. 0: no limit."`
+	JoinsPerMinute    int `koanf:"joins_per_minute" validate:"min=0,max=1000000" doc:"Most calls in a minute, a backend's included, that try an invite code of a group or a friend for a user. 0: no limit."`
 	HidingsPerHour    int `koanf:"hidings_per_hour" validate:"min=0,max=1000000" doc:"How often a user may begin and end to hide from everybody in an hour. 0: no limit."`
 	StreamsPerAddress int `koanf:"streams_per_address" validate:"min=0,max=1000000" doc:"Most open streams from an address, in one process. 0: no limit. A user has at most five. Behind a proxy, set http.trusted_proxies."`
 }

@@ -12,7 +12,6 @@ import (
 type MemberService interface {
 	Get(ctx context.Context, user models.UserID, id models.GroupID) (groups.Group, error)
 	Members(ctx context.Context, group models.GroupRow, after models.RowID, limit int) ([]groups.Member, error)
-	Join(ctx context.Context, user models.UserID, code string) (groups.Group, error)
 	Remove(ctx context.Context, user models.UserID, id models.GroupID, member models.UserID) error
 	Replace(ctx context.Context, id models.GroupID, r groups.Replacement) error
 }
@@ -68,28 +67,6 @@ func (h *memberHandlers) show(ctx context.Context, user models.UserID, in *showG
 		show:     memberOf,
 	}.page(ctx, h.cursors, in.Paging)
 	return outputOf(groupPage{Group: groupOf(group), MemberList: members, NextCursor: next}, err)
-}
-
-var joinGroup = operation{
-	id:      "joinGroup",
-	summary: "Join a group",
-	description: "Join the group with an invite code, such as `{\"invite_code\":\"KX7WQ2M5A4TDZBNC\"}`. Lower case and spaces around it are accepted. " +
-		"A member who joins again gets the same answer. A group has at most 500 members, and a user is in at most 50 groups. " +
-		"A user may try ten codes a minute (setting limits.joins_per_minute).",
-	errors: bodyErrors(models.CodeNotFound, models.CodeGroupFull, models.CodeGroupLimit),
-}
-
-type joinInput struct {
-	OnBehalf
-	Body inviteCode
-}
-
-type inviteCode struct {
-	InviteCode string `json:"invite_code" minLength:"1" maxLength:"64" doc:"The invite_code of the group" example:"KX7WQ2M5A4TDZBNC"`
-}
-
-func (h *memberHandlers) join(ctx context.Context, user models.UserID, in *joinInput) (*output[Group], error) {
-	return groupOutput(h.service.Join(ctx, user, in.Body.InviteCode))
 }
 
 var removeMember = operation{

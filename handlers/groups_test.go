@@ -48,6 +48,10 @@ func (s family) Join(_ context.Context, user models.UserID, code string) (groups
 	return s.group("Join", user, code)
 }
 
+func (s family) Invitation(_ context.Context, user models.UserID, code string) (groups.Invitation, error) {
+	return groups.Invitation{GroupID: "family", Name: "Family", Members: 3, OwnerID: "1002", Nickname: "Ann"}, s.record("Invitation", user, code)
+}
+
 func (s family) Change(_ context.Context, user models.UserID, id models.GroupID, settings groups.Settings) (groups.Group, error) {
 	group, err := s.group("Change", user, id, settings.Name, settings.Challenge != nil)
 	if c := settings.Challenge; c != nil {
@@ -94,6 +98,9 @@ func TestGroups(t *testing.T) {
 		{"making one", "1001", "POST /v1/groups", name, nil, []string{"Create 1001 Family"}, "201 " + about},
 		{"making one for a user", "service", "POST /v1/groups?user_id=1001", name, nil, []string{"Create 1001 Family"}, "201 " + about},
 		{"making one without a name", "1001", "POST /v1/groups", `{}`, nil, nil, "422 validation_failed: …"},
+		{"an invitation", "1001", "GET /v1/groups/invites/abc", "", nil, []string{"Invitation 1001 abc"},
+			`200 {"group_id":"family","name":"Family","members":3,"member":false,"owner_id":"1002","nickname":"Ann","avatar_url":""}`},
+		{"an invitation with a NUL", "1001", "GET /v1/groups/invites/a%00", "", nil, nil, "422 validation_failed: …"},
 		{"joining", "1001", "POST /v1/groups/join", `{"invite_code":"abc"}`, nil, []string{"Join 1001 abc"}, "200 " + about},
 		{"joining a full one", "1001", "POST /v1/groups/join", `{"invite_code":"abc"}`, errFull, []string{"Join 1001 abc"}, "409 group_full: full"},
 		{"joining without a code", "1001", "POST /v1/groups/join", `{"invite_code":""}`, nil, nil, "422 validation_failed: …"},

@@ -32,9 +32,11 @@ type Config struct {
 	Streams        StreamService
 	Friends        FriendService
 	FriendRequests FriendRequestService
+	Invites        InviteService
 	Groups         interface {
 		GroupService
 		MemberService
+		GroupInviteService
 	}
 	Profiles     ProfileService
 	Privacy      PrivacyService
@@ -130,6 +132,11 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	friends := &friendHandlers{c.Friends, c.Cursors}
 	registerForUser(api, "GET /v1/friends", friends.list, listFriends)
 	registerForUser(api, "DELETE /v1/friends/{id}", friends.remove, removeFriend)
+	inviting := &inviteHandlers{c.Invites}
+	registerForUser(api, "GET /v1/me/invite", inviting.get, getInvite)
+	registerForUser(api, "POST /v1/me/invite", inviting.renew, renewOwnInvite)
+	registerForUser(api, "GET /v1/friends/invites/{code}", inviting.inviter, getInviter)
+	registerForUser(api, "POST /v1/friends/join", inviting.join, joinFriend)
 	requests := &friendRequestHandlers{c.FriendRequests, c.Cursors}
 	registerForUser(api, "GET /v1/friends/requests", requests.list, listFriendRequests)
 	registerForUser(api, "POST /v1/friends/requests", requests.send, sendFriendRequest)
@@ -149,7 +156,9 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	registerForUser(api, "DELETE /v1/groups/{group}", groups.end, deleteGroup)
 	registerForUser(api, "POST /v1/groups/{group}/invite", groups.renew, renewInvite)
 	members := &memberHandlers{c.Groups, c.Cursors}
-	registerForUser(api, "POST /v1/groups/join", members.join, joinGroup)
+	joining := &groupInviteHandlers{c.Groups}
+	registerForUser(api, "GET /v1/groups/invites/{code}", joining.invitation, getGroupInvitation)
+	registerForUser(api, "POST /v1/groups/join", joining.join, joinGroup)
 	registerForUser(api, "GET /v1/groups/{group}", members.show, getGroup)
 	registerForUser(api, "DELETE /v1/groups/{group}/members/{id}", members.remove, removeMember)
 	register(api, "PUT /v1/groups/{group}/members", byService, members.replace, replaceMembers)

@@ -32,14 +32,14 @@ type access struct {
 // people are the users of one call of the matrix, their group and its invite code.
 type people struct {
 	owner, friend, stranger, asker models.UserID
-	group, code                    string
+	group, code, invite            string
 }
 
 // values are the names in entries and roles, each followed by its value.
 func (p people) values() []string {
 	return []string{
 		"<owner>", string(p.owner), "<friend>", string(p.friend), "<stranger>", string(p.stranger),
-		"<asker>", string(p.asker), "<group>", p.group, "<code>", p.code,
+		"<asker>", string(p.asker), "<group>", p.group, "<code>", p.code, "<invite>", p.invite,
 	}
 }
 
@@ -74,6 +74,11 @@ func matrix() map[string]access {
 		"POST /v1/friends/requests/{id}/accept": {by: users, own: 200, friend: 404, stranger: 404, id: "<asker>"},
 		"DELETE /v1/friends/requests/{id}":      {by: users, own: 204, id: "<asker>"},
 
+		"GET /v1/me/invite":              {by: users, own: 200},
+		"POST /v1/me/invite":             {by: users, own: 200},
+		"GET /v1/friends/invites/{code}": {by: users, own: 200, id: "<invite>"},
+		"POST /v1/friends/join":          {by: users, own: 200, body: `{"invite_code":"<invite>"}`},
+
 		"GET /v1/me/privacy":          {by: users, own: 200},
 		"PUT /v1/me/privacy":          {by: users, own: 200, body: `{"hidden":true}`},
 		"GET /v1/hidden-from":         {by: users, own: 200},
@@ -88,6 +93,7 @@ func matrix() map[string]access {
 
 		"GET /v1/groups":                         {by: users, own: 200},
 		"POST /v1/groups":                        {by: users, own: 201, body: `{"name":"Family"}`},
+		"GET /v1/groups/invites/{code}":          {by: users, own: 200, id: "<code>"},
 		"POST /v1/groups/join":                   {by: users, own: 200, body: `{"invite_code":"<code>"}`},
 		"GET /v1/groups/{group}":                 {by: users, own: 200, stranger: 404},
 		"PUT /v1/groups/{group}":                 {by: users, own: 200, friend: 403, stranger: 404, body: `{"name":"Work"}`},

@@ -181,9 +181,10 @@ func (s *authorization) checkCall(operation string, entry access, p people, r ro
 // target returns the method and the path of the call of an entry.
 func (s *authorization) target(operation string, entry access, p people) (method, path string) {
 	method, path, _ = strings.Cut(operation, " ")
+	id := strings.NewReplacer(p.values()...).Replace(cmp.Or(entry.id, "<friend>"))
 	return method, strings.NewReplacer(
 		"{board}", cmp.Or(entry.board, "steps"), "{group}", cmp.Or(entry.group, p.group),
-		"{id}", strings.NewReplacer(p.values()...).Replace(cmp.Or(entry.id, "<friend>")),
+		"{id}", id, "{code}", id,
 	).Replace(path)
 }
 
@@ -202,6 +203,11 @@ func (s *authorization) newPeople() people {
 	var family group
 	s.want(s.as(p.owner, "POST", "/v1/groups", `{"name":"Family"}`), 201, &family)
 	p.group, p.code = family.ID, *family.Code
+	var invite struct {
+		Code string `json:"invite_code"`
+	}
+	s.want(s.as(p.asker, "GET", "/v1/me/invite", nil), 200, &invite)
+	p.invite = invite.Code
 	s.want(s.as(p.friend, "POST", "/v1/groups/join", fmt.Sprintf(`{"invite_code":%q}`, p.code)), 200, nil)
 	s.want(s.as(p.asker, "POST", "/v1/friends/requests", fmt.Sprintf(`{"user_id":%q}`, p.owner)), 201, nil)
 	s.want(s.as(p.friend, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":5}`), 200, nil)

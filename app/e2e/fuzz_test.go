@@ -50,7 +50,7 @@ func FuzzRequests(f *testing.F) {
 		if board == "" || id == "" {
 			return // the path of another operation
 		}
-		path = strings.NewReplacer("{board}", url.PathEscape(board), "{id}", url.PathEscape(id), "{group}", url.PathEscape(id)).Replace(path)
+		path = strings.NewReplacer("{board}", url.PathEscape(board), "{id}", url.PathEscape(id), "{group}", url.PathEscape(id), "{code}", url.PathEscape(id)).Replace(path)
 		for _, token := range tokens {
 			r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 			r.URL.RawQuery = query

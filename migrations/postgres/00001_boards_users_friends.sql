@@ -69,6 +69,8 @@ CREATE INDEX board_buckets_day ON board_buckets (board, day);
 --
 -- name_key is the nickname in small letters, by whose beginning operators find users.
 --
+-- Whoever has a user's invite_code may become a friend of the user; null until the user asks for it.
+--
 -- hidden says that the user hides from everybody. The few who do have an index, by which
 -- they are left out of friend sets.
 CREATE SEQUENCE user_versions;
@@ -88,9 +90,11 @@ CREATE TABLE users (
     requests_until timestamptz,
     hidings        integer     NOT NULL DEFAULT 0,
     hidings_until  timestamptz,
+    invite_code    text        COLLATE "C",
     created_at     timestamptz NOT NULL
 ) WITH (fillfactor = 70);
 CREATE INDEX users_changed ON users (changed_at) WHERE changed_at IS NOT NULL;
+CREATE UNIQUE INDEX users_invite_code ON users (invite_code) WHERE invite_code IS NOT NULL;
 CREATE INDEX users_hidden ON users (user_id) WHERE hidden;
 CREATE INDEX users_name ON users (name_key, user_id) WHERE name_key <> '';
 

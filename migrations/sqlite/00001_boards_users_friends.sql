@@ -75,6 +75,8 @@ CREATE TABLE hot_scores (
 --
 -- name_key is the nickname in small letters, by whose beginning operators find users.
 --
+-- Whoever has a user's invite_code may become a friend of the user; null until the user asks for it.
+--
 -- hidden says that the user hides from everybody. The few who do have an index, by which
 -- they are left out of friend sets.
 CREATE TABLE users (
@@ -92,6 +94,7 @@ CREATE TABLE users (
     requests_until datetime,
     hidings        integer     NOT NULL DEFAULT 0,
     hidings_until  datetime,
+    invite_code    text,
     created_at     datetime    NOT NULL
 );
 -- The sequence user_versions: the largest version that any user has had.
@@ -100,6 +103,7 @@ CREATE TRIGGER user_versions_follow AFTER UPDATE OF version ON users BEGIN
     UPDATE sqlite_sequence SET seq = max(seq, new.version) WHERE name = 'user_versions';
 END;
 CREATE INDEX users_changed ON users (changed_at) WHERE changed_at IS NOT NULL;
+CREATE UNIQUE INDEX users_invite_code ON users (invite_code) WHERE invite_code IS NOT NULL;
 CREATE INDEX users_hidden ON users (user_id) WHERE hidden;
 CREATE INDEX users_name ON users (name_key, user_id) WHERE name_key <> '';
 

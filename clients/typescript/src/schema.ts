@@ -873,6 +873,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/friends/invites/{code}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show who invites
+         * @description Show whose invite code it is, before anything changes: one's own id for one's own code. 404 if nobody has the code, or if one of the two blocks the other. Tries are limited as in POST /v1/friends/join.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        get: operations["getInviter"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/friends/join": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Become friends by an invite code
+         * @description Become a friend of the user who has the invite code, such as `{"invite_code":"KX7WQ2M5A4TDZBNC"}`. Lower case and spaces around it are accepted. Who does so again gets the same answer. A user may try ten codes a minute, those of groups included (setting limits.joins_per_minute).
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        post: operations["joinFriend"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/friends/requests": {
         parameters: {
             query?: never;
@@ -989,6 +1033,28 @@ export interface paths {
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
         post: operations["createGroup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/groups/invites/{code}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show which group invites
+         * @description Show what an invite code of a group is for, before anything changes. Tries are limited as in POST /v1/groups/join.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        get: operations["getGroupInvitation"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1217,6 +1283,34 @@ export interface paths {
         get: operations["exportSelf"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me/invite": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show one's invite code
+         * @description Whoever has the code may become the user's friend without a request; put it into a link, or a QR code. It is the same each time, until it is renewed.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        get: operations["getInvite"];
+        put?: never;
+        /**
+         * Renew one's invite code
+         * @description Nobody can become the user's friend by the old code any more.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        post: operations["renewOwnInvite"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2096,6 +2190,34 @@ export interface components {
             /** @description Who may change the group; null if a backend sets its members */
             owner_id: string | null;
         };
+        GroupInvitation: {
+            /** @description The owner's; empty if the owner has set none */
+            avatar_url: string;
+            /**
+             * @description The group
+             * @example mfrggzdfmztwq2lk
+             */
+            group_id: string;
+            /** @description Whether the user is one of them */
+            member: boolean;
+            /**
+             * Format: int64
+             * @description How many members it has
+             */
+            members: number;
+            /**
+             * @description Its name
+             * @example Family
+             */
+            name: string;
+            /** @description The owner's; empty if the owner has set none */
+            nickname: string;
+            /**
+             * @description Its owner
+             * @example 1001
+             */
+            owner_id: string;
+        };
         GroupPage: {
             /** @description The group's challenge, which may be over, or not have begun; null without one */
             challenge: components["schemas"]["ChallengeDays"] | null;
@@ -2243,12 +2365,32 @@ export interface components {
             /** @description Up to 1,000 increments */
             increments: components["schemas"]["Increment"][];
         };
-        InviteCode: {
+        Invitation: {
             /**
-             * @description The invite_code of the group
+             * @description The user's invite code
              * @example KX7WQ2M5A4TDZBNC
              */
             invite_code: string;
+        };
+        InviteCode: {
+            /**
+             * @description The invite code
+             * @example KX7WQ2M5A4TDZBNC
+             */
+            invite_code: string;
+        };
+        Inviter: {
+            /** @description Empty if the user has set none */
+            avatar_url: string;
+            /** @description Whether the two are friends */
+            friends: boolean;
+            /** @description Empty if the user has set none */
+            nickname: string;
+            /**
+             * @description Who invites
+             * @example 1001
+             */
+            user_id: string;
         };
         JobStatus: {
             /** @description Why it last failed; empty for never */
@@ -5776,6 +5918,80 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    getInviter: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The invite code
+                 * @example KX7WQ2M5A4TDZBNC
+                 */
+                code: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Inviter"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    joinFriend: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InviteCode"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Inviter"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["FriendLimit"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listFriendRequests: {
         parameters: {
             query?: {
@@ -6020,6 +6236,42 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["GroupLimit"];
             413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getGroupInvitation: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The invite code
+                 * @example KX7WQ2M5A4TDZBNC
+                 */
+                code: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupInvitation"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
@@ -6528,6 +6780,64 @@ export interface operations {
             404: components["responses"]["UserNotFound"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["BusyOrRateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getInvite: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Invitation"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    renewOwnInvite: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Invitation"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
         };

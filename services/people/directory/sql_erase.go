@@ -12,7 +12,7 @@ import (
 func ExportSections() []models.ExportSection {
 	return []models.ExportSection{
 		{Name: "profile", Key: []string{"user_id"}, Query: `
-			SELECT external_id AS user_id, nickname, avatar_url, cover_url, hidden, friend_count, requests_sent, created_at, changed_at
+			SELECT external_id AS user_id, nickname, avatar_url, cover_url, hidden, friend_count, requests_sent, invite_code, created_at, changed_at
 			FROM users WHERE user_id = ?`},
 		{Name: "former_ids", Key: []string{"id"}, Query: `
 			SELECT former_id AS user_id, renamed_at FROM renames WHERE row_id = ?`},

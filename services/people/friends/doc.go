@@ -38,6 +38,8 @@
 // Imports, and backends that replace a list, make friends from any state; the end of a
 // friendship leads to none. So at most one of the two has asked or was declined.
 //
+// By an invite code A and B become friends from any state in which nobody blocks the other.
+//
 // While B blocks A, no request of A reaches B, and B can't ask A (422). Blocking ends the
 // friendship, withdraws B's request and declines A's. A request that A sends meanwhile has an
 // outgoing row and no incoming one. It is not delivered when B unblocks, unless A asks again.

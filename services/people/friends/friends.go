@@ -22,13 +22,15 @@ type Service struct {
 	stats     Stats
 }
 
-// Limits bounds the friend requests of each user.
+// Limits bounds what each user may do.
 type Limits struct {
 	// Pending is the largest number of sent requests that wait for an answer.
 	Pending int
 	// PerDay is the largest number of requests sent in the 24 hours from a user's first
 	// one. Withdrawn and declined requests count, repeated ones do not.
 	PerDay int
+	// Joins is about tries of invite codes.
+	Joins JoinLimiter
 }
 
 // Stats counts the friend requests that this process has refused.

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 
+	"stepboard/internal/invites"
 	"stepboard/internal/keys"
 	"stepboard/models"
 	"stepboard/services/people/cache"
@@ -96,24 +97,16 @@ func New(
 	}
 }
 
-// textLetters is the length of a group's id and of an invite code. A letter of rand.Text
-// has 5 random bits, so both have 80.
-const textLetters = 16
+// idLetters is the length of a group's id. A letter of rand.Text has 5 random bits, so it has 80.
+const idLetters = 16
 
-// codeLetters are those that rand.Text chooses from.
-const codeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-
-func newCode() string { return rand.Text()[:textLetters] }
-
-func newID() models.GroupID { return models.GroupID(strings.ToLower(rand.Text()[:textLetters])) }
+func newID() models.GroupID { return models.GroupID(strings.ToLower(rand.Text()[:idLetters])) }
 
 // errNoGroup is the error about a group that does not exist, and about one that the user
 // is not a member of: nobody learns which groups exist.
 func errNoGroup(id models.GroupID) error {
 	return models.Errorf(models.CodeNotFound, "this user is not a member of a group %s", id)
 }
-
-var errNoCode = models.Errorf(models.CodeNotFound, "no group has this invite code; ask for a new one")
 
 // List returns a user's groups, the one joined last first. A user that does not exist has
 // none. One query.
@@ -171,7 +164,7 @@ func (s *Service) Create(ctx context.Context, owner models.UserID, settings Sett
 	if err != nil {
 		return Group{}, err
 	}
-	code := newCode()
+	code := invites.New()
 	group := models.Group{ID: newID(), Name: settings.Name, OwnerID: &rows[0], InviteCode: &code}
 	group.ChallengeFrom, group.ChallengeTo = settings.challenge()
 	err = s.change(ctx, func(t *tx) error {
@@ -206,7 +199,7 @@ func (s *Service) Change(ctx context.Context, user models.UserID, id models.Grou
 // Renew gives a group another invite code; the old one is not valid any more. Errors are
 // those of Change.
 func (s *Service) Renew(ctx context.Context, user models.UserID, id models.GroupID) (Group, error) {
-	return s.set(ctx, user, id, map[string]any{"invite_code": newCode()})
+	return s.set(ctx, user, id, map[string]any{"invite_code": invites.New()})
 }
 
 // set sets columns of a group for its owner.

@@ -297,6 +297,18 @@ func TestInviteCodes(t *testing.T) {
 		if got := *testenv.Must(f.Get(ctx, "1", group.ID)).InviteCode; got != now {
 			t.Errorf("the code has changed without a removal")
 		}
+		for user, member := range map[models.UserID]bool{"1": true, "5": false, "nobody": false} {
+			want := groups.Invitation{GroupID: group.ID, Name: group.Name, Members: 2, Member: member, OwnerID: "1"}
+			if got, err := f.Invitation(ctx, user, strings.ToLower(now)); err != nil || got != want {
+				t.Errorf("%s is invited to %+v, %v, want %+v", user, got, err, want)
+			}
+		}
+		for _, wrong := range []string{codes[0], "AAAABBBBCCCCDDDD", ""} {
+			if wrong != now {
+				_, err := f.Invitation(ctx, "5", wrong)
+				f.refused("a look by "+wrong, err, models.CodeNotFound)
+			}
+		}
 		if _, err := f.Join(ctx, "5", strings.ToLower(now)); err != nil {
 			t.Errorf("the code in small letters: %v", err)
 		}
@@ -645,6 +657,9 @@ func TestGuessingIsLimited(t *testing.T) {
 	for _, code := range []string{code, "AAAABBBBCCCCDDDD"} {
 		if _, err := newProcess(env, refuses{}).Join(t.Context(), "2", code); !errors.Is(err, errTooOften) {
 			t.Errorf("%v", err)
+		}
+		if _, err := newProcess(env, refuses{}).Invitation(t.Context(), "2", code); !errors.Is(err, errTooOften) {
+			t.Errorf("a look: %v", err)
 		}
 	}
 }

@@ -3,11 +3,46 @@ package groups
 import (
 	"context"
 	"errors"
-	"strings"
 
+	"stepboard/internal/invites"
 	"stepboard/models"
 	"stepboard/services/people/directory"
 )
+
+// Invitation is what an invite code is for.
+type Invitation struct {
+	GroupID models.GroupID `gorm:"column:external_id"`
+	Name    string
+	Members int
+	// Member reports whether the user who asks is one.
+	Member bool
+	// OwnerID, Nickname and AvatarURL are the owner's.
+	OwnerID             models.UserID `gorm:"column:owner"`
+	Nickname, AvatarURL string
+}
+
+// Invitation returns what an invite code is for, and changes nothing. Errors as in Join. Two queries.
+func (s *Service) Invitation(ctx context.Context, user models.UserID, code string) (Invitation, error) {
+	if err := s.joins.TakeJoin(ctx, user); err != nil {
+		return Invitation{}, err
+	}
+	code, err := invites.Normalize(code)
+	if err != nil {
+		return Invitation{}, err
+	}
+	row, err := s.directory.FindOne(ctx, user)
+	if err != nil {
+		return Invitation{}, err
+	}
+	found, err := s.store.invitation(ctx, row, code)
+	if err != nil {
+		return Invitation{}, models.Unavailable("look up invite code", err)
+	}
+	if len(found) == 0 {
+		return Invitation{}, invites.ErrNoCode
+	}
+	return found[0], nil
+}
 
 // Join makes a user a member of the group with an invite code, in capital or small
 // letters, with or without spaces around it. A member stays one. CodeNotFound if no group has
@@ -17,13 +52,13 @@ func (s *Service) Join(ctx context.Context, user models.UserID, code string) (Gr
 	if err := s.joins.TakeJoin(ctx, user); err != nil {
 		return Group{}, err
 	}
-	code = strings.ToUpper(strings.TrimSpace(code))
-	if len(code) != textLetters || strings.Trim(code, codeLetters) != "" {
-		return Group{}, errNoCode
+	code, err := invites.Normalize(code)
+	if err != nil {
+		return Group{}, err
 	}
 	found, err := s.store.byCode(ctx, code)
 	if errors.Is(err, errNotStored) {
-		return Group{}, errNoCode
+		return Group{}, invites.ErrNoCode
 	}
 	if err != nil {
 		return Group{}, models.Unavailable("look up invite code", err)
@@ -46,7 +81,7 @@ func (t *tx) join(group models.GroupRow, code string, user models.RowID) error {
 	}
 	locked, err := t.lock("group_id = ?", group)
 	if errors.Is(err, errNotStored) || err == nil && (locked.InviteCode == nil || *locked.InviteCode != code) {
-		return errNoCode
+		return invites.ErrNoCode
 	}
 	if err != nil {
 		return err
@@ -96,7 +131,7 @@ func (s *Service) Remove(ctx context.Context, user models.UserID, id models.Grou
 		if err != nil || !removed {
 			return err
 		}
-		return t.set(group.Row, map[string]any{"invite_code": newCode()})
+		return t.set(group.Row, map[string]any{"invite_code": invites.New()})
 	})
 }
 

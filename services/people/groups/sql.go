@@ -98,6 +98,16 @@ func (s *Store) byCode(ctx context.Context, code string) (models.Group, error) {
 	return take(s.db.WithContext(ctx).Where("invite_code = ?", code))
 }
 
+// invitation returns what an invite code is for, to a user: nothing if no group has it. One query.
+func (s *Store) invitation(ctx context.Context, user models.RowID, code string) (found []Invitation, err error) {
+	err = s.db.WithContext(ctx).Raw(`
+		SELECT g.external_id, g.name, u.external_id AS owner, u.nickname, u.avatar_url,
+			(SELECT count(*) FROM group_members c WHERE c.group_id = g.group_id) AS members,
+			EXISTS (SELECT 1 FROM group_members m WHERE m.group_id = g.group_id AND m.user_id = ?) AS member
+		FROM groups g JOIN users u ON u.user_id = g.owner_id WHERE g.invite_code = ?`, user, code).Scan(&found).Error
+	return found, err
+}
+
 // take returns the group that a query selects, or errNotStored.
 func take(query *gorm.DB) (models.Group, error) {
 	var group models.Group

@@ -28,7 +28,7 @@ type Limits struct {
 	// Address is about calls with a good token, and about those without one, each counted
 	// apart.
 	Address int
-	// Join is about tries of a user to join a group by an invite code.
+	// Join is about tries of invite codes by a user.
 	Join int
 }
 
@@ -156,7 +156,7 @@ func named(network string) string {
 	return "public"
 }
 
-// TakeJoin counts a try of a user to join a group by an invite code. It returns
+// TakeJoin counts a try of an invite code, of a group or a friend, by a user. It returns
 // CodeRateLimited if the user has tried too often. One round trip, in which Redis is asked
 // about every try: each may be a guess. If Redis does not answer, the try is let through.
 func (s *Service) TakeJoin(ctx context.Context, user models.UserID) error {

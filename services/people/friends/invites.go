@@ -1,0 +1,162 @@
+package friends
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gorm.io/gorm"
+
+	"stepboard/internal/invites"
+	"stepboard/models"
+)
+
+// JoinLimiter limits how often a user tries invite codes. Implemented by limit.Service.
+type JoinLimiter interface {
+	// TakeJoin counts a try. CodeRateLimited if it is one too many.
+	TakeJoin(ctx context.Context, user models.UserID) error
+}
+
+// Inviter is a user who has invited another one, as the other sees them.
+type Inviter struct {
+	Row       models.RowID  `gorm:"column:user_id"`
+	User      models.UserID `gorm:"column:external_id"`
+	Nickname  string
+	AvatarURL string
+	// Friends reports whether the two are friends already.
+	Friends bool
+}
+
+// Invite returns the user's invite code, which anybody may use any number of times. The first call
+// makes it. One query, and two more the first time.
+func (s *Service) Invite(ctx context.Context, user models.UserID) (code string, err error) {
+	return s.inviteCode(ctx, user, "AND invite_code IS NULL")
+}
+
+// RenewInvite gives the user another invite code; the old one is not valid any more.
+func (s *Service) RenewInvite(ctx context.Context, user models.UserID) (code string, err error) {
+	return s.inviteCode(ctx, user, "")
+}
+
+// inviteCode stores a new code in the user's row if that meets a condition, and returns the code
+// that it has then.
+func (s *Service) inviteCode(ctx context.Context, user models.UserID, condition string) (code string, err error) {
+	rows, err := s.directory.Ensure(ctx, user)
+	if err != nil {
+		return "", err
+	}
+	code, err = s.store.inviteCode(ctx, rows[0], invites.New(), condition)
+	if err != nil {
+		return "", models.Unavailable("invite friends", err)
+	}
+	return code, nil
+}
+
+// Inviter returns who has invited a user by an invite code, in capital or small letters; the user
+// themselves for one's own. It changes nothing. CodeNotFound if nobody has the code, or if one of
+// the two blocks the other, CodeRateLimited if the user has tried too many codes.
+func (s *Service) Inviter(ctx context.Context, user models.UserID, code string) (Inviter, error) {
+	row, err := s.directory.FindOne(ctx, user)
+	if err != nil {
+		return Inviter{}, err
+	}
+	return s.inviter(ctx, user, row, code)
+}
+
+func (s *Service) inviter(ctx context.Context, user models.UserID, row models.RowID, code string) (Inviter, error) {
+	if err := s.limits.Joins.TakeJoin(ctx, user); err != nil {
+		return Inviter{}, err
+	}
+	code, err := invites.Normalize(code)
+	if err != nil {
+		return Inviter{}, err
+	}
+	inviter, err := s.store.inviter(s.store.db.WithContext(ctx), row, code)
+	if err != nil && !errors.Is(err, invites.ErrNoCode) {
+		err = models.Unavailable("look up invite code", err)
+	}
+	return inviter, err
+}
+
+// Join makes a user a friend of the one who has the invite code. Errors are those of Inviter;
+// CodeFriendLimit if either has too many friends, CodeValidationFailed for one's own code. Repeating
+// it changes nothing.
+func (s *Service) Join(ctx context.Context, user models.UserID, code string) (Inviter, error) {
+	rows, err := s.directory.Ensure(ctx, user)
+	if err != nil {
+		return Inviter{}, err
+	}
+	joining := rows[0]
+	found, err := s.inviter(ctx, user, joining, code)
+	if err != nil {
+		return Inviter{}, err
+	}
+	if found.Row == joining {
+		return Inviter{}, models.Invalid("body.invite_code", "is the user's own: nobody can be a friend of oneself")
+	}
+	code, err = invites.Normalize(code)
+	if err != nil {
+		return Inviter{}, err
+	}
+	err = s.change(ctx, func(t *tx) error {
+		locked, err := t.lock(lockOrder(found.Row, joining))
+		if err != nil {
+			return err
+		}
+		// The code may have been renewed, and somebody blocked, before both were locked.
+		found, err = s.store.inviter(t.db, joining, code)
+		switch {
+		case err != nil:
+			return err
+		case found.Friends:
+			t.changed = append(t.changed, found.Row, joining)
+			return nil
+		}
+		if err := checkLimit(locked, found.Row, joining); err != nil {
+			return err
+		}
+		found.Friends = true
+		return t.accept(found.Row, joining)
+	})
+	return found, err
+}
+
+// inviteCode implements Service.inviteCode. code is used only if the row meets the condition.
+func (s *Store) inviteCode(ctx context.Context, user models.RowID, code, condition string) (string, error) {
+	db := s.db.WithContext(ctx)
+	err := db.Exec(`UPDATE users SET invite_code = ? WHERE user_id = ? `+condition, code, user).Error
+	if err != nil {
+		return "", fmt.Errorf("store invite code: %w", err)
+	}
+	var stored []string
+	if err := db.Table("users").Where("user_id = ?", user).Pluck("invite_code", &stored).Error; err != nil {
+		return "", fmt.Errorf("read invite code: %w", err)
+	}
+	if len(stored) == 0 {
+		return "", errErased
+	}
+	return stored[0], nil
+}
+
+// errErased is the cause if a user was erased and this process has not heard of it yet.
+var errErased = errors.New("the user was erased a moment ago")
+
+// inviter returns the user who has an invite code, as a user sees them, or invites.ErrNoCode. One
+// query.
+func (s *Store) inviter(db *gorm.DB, user models.RowID, code string) (Inviter, error) {
+	var found []Inviter
+	err := db.Raw(`
+		SELECT u.user_id, u.external_id, u.nickname, u.avatar_url,
+			EXISTS (SELECT 1 FROM friendships f WHERE f.user_id = ? AND f.friend_id = u.user_id) AS friends
+		FROM users u WHERE u.invite_code = ? AND NOT EXISTS (
+			SELECT 1 FROM privacy_choices c WHERE c.kind = ?
+				AND ((c.user_id = ? AND c.other_id = u.user_id) OR (c.user_id = u.user_id AND c.other_id = ?)))`,
+		user, code, models.Blocked, user, user).Scan(&found).Error
+	if err != nil {
+		return Inviter{}, fmt.Errorf("look up invite code: %w", err)
+	}
+	if len(found) == 0 {
+		return Inviter{}, invites.ErrNoCode
+	}
+	return found[0], nil
+}
