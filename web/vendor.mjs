@@ -18,6 +18,8 @@ const copies = [
   ['preact/LICENSE', 'page/vendor/LICENSE.preact'],
   ['htm/dist/htm.mjs', 'page/vendor/htm.js'],
   ['htm/LICENSE', 'page/vendor/LICENSE.htm'],
+  ['lean-qr/index.mjs', 'page/vendor/lean-qr.js'],
+  ['lean-qr/LICENSE', 'page/vendor/LICENSE.lean-qr'],
   [
     'uplot/dist/uPlot.iife.min.js',
     'page/vendor/uPlot.js',

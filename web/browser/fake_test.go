@@ -80,6 +80,7 @@ func newFakeService(t *testing.T, demo bool) *fakeService {
 		f.returns("GET /v1/"+list, map[string]any{"users": []any{}, "next_cursor": nil})
 	}
 	f.returns("GET /v1/groups", map[string]any{"groups": []any{}})
+	f.returns("GET /v1/me/invite", map[string]any{"invite_code": "KX7WQ2M5A4TDZBNC"})
 	f.returns("GET /v1/friends", map[string]any{"friends": []any{}})
 	f.returns("GET /v1/friends/requests", map[string]any{"requests": []any{}})
 	return f

@@ -116,8 +116,7 @@ func TestDemoGroups(t *testing.T) {
 	p.until("the link is another one", "!document.querySelector('#invite').value.endsWith('"+made.InviteCode+"')")
 	p.switchTo(guest.UserID)
 	p.goTo("#/join/" + made.InviteCode)
-	p.click("main .strong")
-	p.until("the old link is refused", "document.querySelector('main .wrong').textContent.includes('new link')")
+	p.until("the old link is refused", "!!document.querySelector('main .wrong')?.textContent.includes('new link')")
 	p.ignoreFaults("404")
 	newCode := groupsOf(t, base, me.Token)["Climbers"].InviteCode
 	p.goTo("#/groups")
@@ -153,6 +152,8 @@ func TestInvitation(t *testing.T) {
 	f := newFakeService(t, false)
 	f.ranks(rankingFrom(1, 2, 3, 1))
 	group := map[string]any{"group_id": "g1", "name": "Family", "owner_id": "2", "invite_code": "CODE", "members": 2}
+	invitation := map[string]any{"group_id": "g1", "name": "Family", "owner_id": "2", "nickname": "Ben", "avatar_url": "", "members": 2, "member": false}
+	f.returns("GET /v1/groups/invites/CODE", invitation)
 	f.refuses("POST /v1/groups/join", http.StatusConflict, "group_full")
 	p := newPage(t, phone)
 	p.open(f.URL + "/#/join/CODE")
@@ -162,7 +163,10 @@ func TestInvitation(t *testing.T) {
 	}
 	p.typeIn("#token", fakeToken())
 	p.click(".sign-in .strong")
-	p.until("the invitation is there", "document.querySelector('h1')?.textContent === 'You are invited to a group'")
+	p.until("the invitation is there", "document.querySelector('h1')?.textContent === 'You are invited to Family'")
+	if who := eval[string](p, "document.querySelector('main .who .label').textContent"); who != "2 members · owned by Ben" {
+		t.Errorf("the invitation says %q", who)
+	}
 	p.click("main .strong")
 	p.until("the error is shown", "document.querySelector('main .wrong').textContent.includes('as many members')")
 	p.checkLayout("an invitation")

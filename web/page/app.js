@@ -38,7 +38,8 @@ const screens = {
   history: lazy(() => import('./history.js').then(({ History }) => History)),
   boards: lazy(() => import('./boards.js').then(({ Boards }) => Boards)),
   groups: lazy(() => import('./groups.js').then(({ Groups }) => Groups)),
-  join: lazy(() => import('./groups.js').then(({ Join }) => Join)),
+  join: lazy(() => import('./invitations.js').then(({ Join }) => Join)),
+  invite: lazy(() => import('./invitations.js').then(({ Befriend }) => Befriend)),
   friends: lazy(() => import('./friends.js').then(({ Friends }) => Friends)),
   me: lazy(() => import('./profile.js').then(({ Profile }) => Profile)),
   webhooks: lazy(() => import('./webhooks.js').then(({ Webhooks }) => Webhooks)),
@@ -50,7 +51,7 @@ const tabs = [
   { name: 'history', href: '#/history', routes: ['history'] },
   { name: 'boards', href: '#/boards', routes: ['boards'] },
   { name: 'groups', href: '#/groups', routes: ['groups', 'join'] },
-  { name: 'friends', href: '#/friends', routes: ['friends'] },
+  { name: 'friends', href: '#/friends', routes: ['friends', 'invite'] },
 ];
 
 // titleOf returns the key of a route's title: its tab's name, if it has one. An unknown

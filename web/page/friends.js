@@ -12,6 +12,7 @@ import {
   Skeleton,
 } from './components.js';
 import { dayIn, formatDay, formatNumber, stripBidi, t, tRich } from './i18n.js';
+import { FriendInvitation } from './invitations.js';
 import { isChosen, PersonMenu, useChoices } from './privacy.js';
 import { html, useEffect, useState } from './view.js';
 
@@ -259,6 +260,7 @@ export function Friends({ session, onError, notify }) {
   />`;
   return html`<div class="page">
     <header class="title"><h1 tabindex="-1">${t('friends')}</h1></header>
+    <${FriendInvitation} token=${token} notify=${notify} />
     <${RequestForm} user=${session.user} sendRequest=${sendRequest} />
     <${Requests} requests=${requests.data?.requests ?? []} act=${act} />
     <${FriendList}

@@ -3,45 +3,12 @@ import { fetchAll, fetchJSON } from './data.js';
 import { Avatar, ErrorNotice, errorText, Name, nameOf, Skeleton } from './components.js';
 import { Dialog, Question } from './dialog.js';
 import { TextForm } from './forms.js';
+import { Invitation, linkOf } from './invitations.js';
 import { addTexts, formatNumber, stripBidi, t, tRich } from './i18n.js';
 import { texts } from './translations-groups.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
 addTexts(texts);
-
-const linkOf = (code) => new URL(`./#/join/${code}`, location.href).href;
-
-// Invitation shows the link by which others join, to copy or to share.
-function Invitation({ group, renew, notify }) {
-  const field = useRef(null);
-  const link = linkOf(group.invite_code);
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(link);
-      notify(t('copied'));
-    } catch {
-      field.current.select(); // to be copied by hand
-    }
-  };
-  const share = () => navigator.share({ title: group.name, url: link }).catch(() => {});
-  return html`<section class="ask card">
-    <label for="invite">${t('inviteLink')}</label>
-    <div class="field">
-      <input
-        id="invite"
-        ref=${field}
-        readonly
-        value=${link}
-        aria-describedby="invite-hint"
-        onFocus=${(event) => event.target.select()}
-      />
-      <button class="button strong" onClick=${copy}>${t('copy')}</button>
-      ${navigator.share && html`<button class="button" onClick=${share}>${t('share')}</button>`}
-      ${renew && html`<button class="button" onClick=${renew}>${t('renew')}</button>`}
-    </div>
-    <p id="invite-hint" class="hint">${t('inviteHint')}</p>
-  </section>`;
-}
 
 // nameError returns a text for an error about a group's name, or nothing.
 export const nameError = (error) =>
@@ -188,7 +155,6 @@ export function GroupSettings({ session, group, reload, replace, notify }) {
   };
   const memberPath = ({ user_id: id }) => `${path}/members/${encodeURIComponent(id)}`;
   const changes = {
-    renew: () => fetchJSON(token, `${path}/invite`, { method: 'POST' }),
     removeMember: () => fetchJSON(token, memberPath(asked.member), { method: 'DELETE' }),
     leave: () => fetchJSON(token, memberPath(user), { method: 'DELETE' }),
     end: () => fetchJSON(token, path, { method: 'DELETE' }),
@@ -254,8 +220,17 @@ export function GroupSettings({ session, group, reload, replace, notify }) {
     submit=${rename}
     textOf=${nameError}
   />`;
-  const renew = owns && (() => ask('renew'));
-  return html`${group.invite_code && html`<${Invitation} ...${{ group, renew, notify }} />`}
+  const renew = async () => replace(await fetchJSON(token, `${path}/invite`, { method: 'POST' }));
+  const invitation = () => html`<${Invitation}
+    link=${linkOf('join', group.invite_code)}
+    title=${group.name}
+    label=${t('inviteLink')}
+    hint=${t('inviteHint')}
+    renew=${owns && renew}
+    renewHint=${t('renewHint')}
+    notify=${notify}
+  />`;
+  return html`${group.invite_code && invitation()}
     ${owns && form()}
     ${owns && html`<${ChallengeForm} ...${{ group, change }} />`} ${list()}
     <div class="buttons">

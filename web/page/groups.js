@@ -1,9 +1,10 @@
-// The viewer's groups, one group with its ranking, and the screen of an invitation.
+// The viewer's groups, and one group with its ranking.
 import { fetchJSON, useFetch } from './data.js';
 import { ErrorNotice, errorText, Icon, Notice, Skeleton } from './components.js';
 import { TextForm } from './forms.js';
 import { GroupSettings, nameError } from './group-settings.js';
 import { formatNumber, t } from './i18n.js';
+import { codeError, codeOf } from './invitations.js';
 import { Challenge, ChallengeLink, Month, Week } from './spans.js';
 import { PastDay, Today } from './today.js';
 import { html, useEffect, useState } from './view.js';
@@ -12,8 +13,6 @@ const listInterval = 30000;
 
 const groupHref = (id, view) => `#/groups/${encodeURIComponent(id)}${view ? `/${view}` : ''}`;
 const nameOfGroup = (group) => group.name || `#${group.group_id}`;
-
-const codeError = (error) => (error.status === 404 ? t('unknownCode') : undefined);
 
 function GroupRow({ group, user }) {
   const own = group.owner_id === user.user_id;
@@ -35,12 +34,16 @@ function GroupList({ session, onError, notify }) {
   useEffect(() => {
     if (error) onError(error);
   }, [error]);
-  const open = (group, text) => {
+  const open = (group, text, view) => {
     notify(t(text, { name: nameOfGroup(group) }));
-    location.hash = groupHref(group.group_id);
+    location.hash = groupHref(group.group_id, view);
   };
   const make = async (name) =>
-    open(await fetchJSON(token, '/v1/groups', { method: 'POST', body: { name } }), 'groupMade');
+    open(
+      await fetchJSON(token, '/v1/groups', { method: 'POST', body: { name } }),
+      'groupMade',
+      'members', // where its link is
+    );
   const join = async (code) => open(await joinGroup(token, codeOf(code)), 'groupJoined');
   const list = () => {
     if (!data) {
@@ -77,37 +80,6 @@ function GroupList({ session, onError, notify }) {
 
 const joinGroup = (token, code) =>
   fetchJSON(token, '/v1/groups/join', { method: 'POST', body: { invite_code: code } });
-
-// codeOf returns the invite code in a text, which may be a whole link.
-const codeOf = (text) => text.split('/').at(-1);
-
-// Join asks whether to join the group of an invitation, whose code is in the address.
-export function Join({ session, path: [code = ''], notify }) {
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState(null);
-  const join = async () => {
-    setBusy(true);
-    try {
-      const group = await joinGroup(session.token, code);
-      notify(t('groupJoined', { name: nameOfGroup(group) }));
-      location.replace(groupHref(group.group_id));
-    } catch (cause) {
-      setError(cause);
-      setBusy(false);
-    }
-  };
-  return html`<div class="page">
-    <header class="title"><h1 tabindex="-1">${t('invitation')}</h1></header>
-    <section class="card ask">
-      <p>${t('invitationHint')}</p>
-      <p class="wrong" role="alert">${error && (codeError(error) ?? errorText(error))}</p>
-      <div class="buttons">
-        <button class="button strong" disabled=${busy || !code} onClick=${join}>${t('join')}</button>
-        <a class="button" href="#/groups">${t('notNow')}</a>
-      </div>
-    </section>
-  </div>`;
-}
 
 // groupCircle returns the members of a group as a circle of today.js. Members need not be
 // friends, so their rows lead nowhere.

@@ -55,6 +55,9 @@ export function Entrance({ title, intro, link, onLocale, children }) {
   </main>`;
 }
 
+// What is said to somebody who has opened an invitation.
+const intros = { join: 'invited', invite: 'invitedByFriend' };
+
 // SignIn leads to the app's login. The form is for those who try the service without an app.
 export function SignIn({ signIn, refused, onLocale }) {
   const command = html`<code>stepboard token --user 9</code>`;
@@ -68,7 +71,7 @@ export function SignIn({ signIn, refused, onLocale }) {
   />`;
   return html`<${Entrance}
     title="Stepboard"
-    intro=${t(location.hash.startsWith('#/join/') ? 'invited' : 'welcome')}
+    intro=${t(intros[location.hash.split('/')[1]] ?? 'welcome')}
     link=${html`<a class="docs" href="docs">${t('docs')}</a>`}
     onLocale=${onLocale}
   >

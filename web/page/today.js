@@ -324,10 +324,17 @@ function Ranking(props) {
     const failed = state === 'offline' || state === 'error';
     return failed ? html`<${ErrorNotice} error=${error} retry=${retry} />` : html`<${Skeleton} />`;
   }
-  if (ranking.entries.length === 0) {
-    return html`<${Notice} icon="walk" title=${view.empty} hint=${view.emptyHint} />`;
-  }
   const { me, total } = ranking;
+  const invite = !circle.group &&
+    !view.past && {
+      action: t('inviteAction'),
+      onAction: () => {
+        location.hash = '#/friends';
+      },
+    };
+  if (ranking.entries.length === 0) {
+    return html`<${Notice} icon="walk" title=${view.empty} hint=${view.emptyHint} ...${invite} />`;
+  }
   const hrefOf = ({ user_id: id }) => (id === me?.user_id ? '#/history' : circle.rowHref(id));
   const more = limit < maxLimit ? raiseLimit : loadMore;
   return html`<${RankingList}
@@ -341,6 +348,7 @@ function Ranking(props) {
       after=${after}
       roomy=${Boolean(ranking.date)}
     />
+    ${me && total === 1 && invite && html`<${Notice} icon="friends" title=${t('alone')} ...${invite} />`}
     ${pageError && html`<p class="wrong more" role="alert">${errorText(pageError)}</p>`}
     ${loadMore && html`<button class="button more" onClick=${more}>${t('more')}</button>`}`;
 }
