@@ -440,3 +440,29 @@ func TestKeyboard(t *testing.T) {
 		t.Errorf("rows with the focus are behind the viewer's row: %q", hidden)
 	}
 }
+
+// The bars of a list are of one length, however many digits the scores have.
+func TestBars(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	ranking := rankingFrom(1, 2, 3, 1, 4, 5)
+	for i, score := range []int{10_136, 9_577, 111, 9, 0} {
+		ranking["entries"].([]any)[i].(map[string]any)["score"] = score
+	}
+	f.ranks(ranking)
+	p := newPage(t, phone)
+	p.signIn(f.URL, fakeToken())
+	p.until("the ranking is there", rankingShown)
+	for _, v := range []viewport{narrow, phone, desktop} {
+		p.emulate(v)
+		p.until("the window has its size", fmt.Sprintf("document.documentElement.clientWidth === %d", v.width))
+		boxes := eval[[]string](p, `[...document.querySelectorAll('.row .bar')].map((bar) => {
+			const { left, right } = bar.getBoundingClientRect();
+			return Math.round(left) + ' to ' + Math.round(right);
+		})`)
+		if len(slices.Compact(boxes)) != 1 {
+			t.Errorf("at %d pixels, bars are from %q", v.width, boxes)
+		}
+	}
+	p.screenshot("bars-1280")
+}

@@ -163,14 +163,17 @@ export function RankingList(props) {
     href=${hrefOf?.(entry)}
     after=${after}
   />`;
-  // All rows have room for the longest rank.
+  // All rows have room for the longest rank and the longest score, so that names and bars begin and
+  // end at the same places.
   const ranks = shown.map((entry) => formatNumber(entry.rank).length);
+  const scores = shown.map((entry) => formatNumber(entry.score));
+  const longest = scores.reduce((a, b) => (b.length > a.length ? b : a), '');
   return html`<ol
     class=${roomy ? 'ranking roomy' : 'ranking'}
     ref=${list}
     aria-label=${label}
     role="list"
-    style=${{ '--rank': `${Math.max(...ranks)}ch` }}
+    style=${{ '--rank': `${Math.max(...ranks)}ch`, '--score': JSON.stringify(longest) }}
   >
     ${shown.map(row)}
   </ol>`;
