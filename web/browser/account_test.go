@@ -147,7 +147,7 @@ func TestAccountErrors(t *testing.T) {
 		respond(w, http.StatusAccepted, map[string]any{"erasure_id": "1"})
 	})
 	eval[any](p, `Object.entries({ goal: '5000', language: 'zh-CN' }).forEach(([key, text]) => localStorage.setItem(key, text))`)
-	if stored := eval[string](p, storedKeys); stored != "goal,language,places,ranking" {
+	if stored := eval[string](p, storedKeys); stored != "goal,language,places,ranking,seen-likes" {
 		t.Errorf("the page has stored %s", stored)
 	}
 	p.click("dialog .danger")

@@ -4,7 +4,7 @@ import { errorText, Icon } from './components.js';
 import { Dialog, exportName, useExport } from './dialog.js';
 import { addTexts, t, tRich } from './i18n.js';
 import { forgetPlaces } from './moves.js';
-import { assetOf, forget, goalKey } from './storage.js';
+import { assetOf, forget, goalKey, seenLikesKey } from './storage.js';
 import { texts } from './translations-account.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
@@ -43,6 +43,7 @@ function Deletion({ token, onClose, onDeleted }) {
       await fetchJSON(token, '/v1/me', { method: 'DELETE', body: { confirm: 'erase' } });
       forgetPlaces();
       forget(goalKey);
+      forget(seenLikesKey);
       onDeleted();
     } catch (cause) {
       setError(cause);

@@ -10,6 +10,7 @@ import {
   Name,
   nameOf,
   Skeleton,
+  useLater,
 } from './components.js';
 import { locale, setLocale, stripBidi, t } from './i18n.js';
 import {
@@ -193,8 +194,12 @@ function AccountMenu({ people, user, onSwitch, onLocale }) {
   </details>`;
 }
 
+const importBadges = () => import('./badges.js');
+
 function Layout({ session, title, onSwitch, onLocale, children }) {
   const { people, user } = session;
+  const later = useLater(importBadges, session.today);
+  const [badges, onBadges] = useState({});
   const skip = (event) => {
     event.preventDefault();
     document.getElementById('main').focus();
@@ -205,6 +210,7 @@ function Layout({ session, title, onSwitch, onLocale, children }) {
     aria-current=${name === title ? 'page' : undefined}
   >
     <${Icon} name=${name} /><span>${t(name)}</span>
+    ${badges[name] > 0 && html`<${later.Badge} tab=${name} n=${badges[name]} />`}
   </a>`;
   return html`<a class="skip" href="#main" onClick=${skip}>${t('skip')}</a>
     <header class="top">
@@ -214,6 +220,7 @@ function Layout({ session, title, onSwitch, onLocale, children }) {
       <nav class="tabs" aria-label=${t('main')}>${tabs.map(link)}</nav>
       <${AccountMenu} ...${{ people, user, onSwitch, onLocale }} />
     </header>
+    ${later && html`<${later.Badges} key=${session.token} ...${{ session, onBadges }} tab=${title} />`}
     <main id="main" tabindex="-1">${children}</main>`;
 }
 

@@ -11,6 +11,7 @@ import {
   Notice,
   Skeleton,
 } from './components.js';
+import { refreshBadges } from './badges.js';
 import { dayIn, formatDay, formatNumber, stripBidi, t, tRich } from './i18n.js';
 import { FriendInvitation } from './invitations.js';
 import { isChosen, PersonMenu, useChoices } from './privacy.js';
@@ -225,6 +226,7 @@ export function Friends({ session, onError, notify }) {
   const reload = () => {
     setVersion((n) => n + 1);
     reloadRequests();
+    refreshBadges();
   };
   // The row with the button goes away, so the heading gets the focus.
   const act = async (method, path, done, user) => {

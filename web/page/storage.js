@@ -14,6 +14,9 @@ const keyOf = (key) => (basePath ? `${basePath}/${key}` : key);
 // goalKey has the goal of the streak.
 export const goalKey = 'goal';
 
+// seenLikesKey has the viewer, a day, and how many likes of the viewer's score of it were seen.
+export const seenLikesKey = 'seen-likes';
+
 // read returns the text that is stored under a key, or null. Some web views have no storage.
 export function read(key) {
   try {
