@@ -3,9 +3,6 @@ package friends
 import (
 	"context"
 	"errors"
-	"fmt"
-
-	"gorm.io/gorm"
 
 	"stepboard/internal/invites"
 	"stepboard/models"
@@ -71,7 +68,7 @@ func (s *Service) inviter(ctx context.Context, user models.UserID, row models.Ro
 	if err != nil {
 		return Inviter{}, err
 	}
-	inviter, err := s.store.inviter(s.store.db.WithContext(ctx), row, code)
+	inviter, err := s.store.inviter(ctx, row, code)
 	if err != nil && !errors.Is(err, invites.ErrNoCode) {
 		err = models.Unavailable("look up invite code", err)
 	}
@@ -104,7 +101,7 @@ func (s *Service) Join(ctx context.Context, user models.UserID, code string) (In
 			return err
 		}
 		// The code may have been renewed, and somebody blocked, before both were locked.
-		found, err = s.store.inviter(t.db, joining, code)
+		found, err = t.inviter(joining, code)
 		switch {
 		case err != nil:
 			return err
@@ -121,42 +118,5 @@ func (s *Service) Join(ctx context.Context, user models.UserID, code string) (In
 	return found, err
 }
 
-// inviteCode implements Service.inviteCode. code is used only if the row meets the condition.
-func (s *Store) inviteCode(ctx context.Context, user models.RowID, code, condition string) (string, error) {
-	db := s.db.WithContext(ctx)
-	err := db.Exec(`UPDATE users SET invite_code = ? WHERE user_id = ? `+condition, code, user).Error
-	if err != nil {
-		return "", fmt.Errorf("store invite code: %w", err)
-	}
-	var stored []string
-	if err := db.Table("users").Where("user_id = ?", user).Pluck("invite_code", &stored).Error; err != nil {
-		return "", fmt.Errorf("read invite code: %w", err)
-	}
-	if len(stored) == 0 {
-		return "", errErased
-	}
-	return stored[0], nil
-}
-
 // errErased is the cause if a user was erased and this process has not heard of it yet.
 var errErased = errors.New("the user was erased a moment ago")
-
-// inviter returns the user who has an invite code, as a user sees them, or invites.ErrNoCode. One
-// query.
-func (s *Store) inviter(db *gorm.DB, user models.RowID, code string) (Inviter, error) {
-	var found []Inviter
-	err := db.Raw(`
-		SELECT u.user_id, u.external_id, u.nickname, u.avatar_url,
-			EXISTS (SELECT 1 FROM friendships f WHERE f.user_id = ? AND f.friend_id = u.user_id) AS friends
-		FROM users u WHERE u.invite_code = ? AND NOT EXISTS (
-			SELECT 1 FROM privacy_choices c WHERE c.kind = ?
-				AND ((c.user_id = ? AND c.other_id = u.user_id) OR (c.user_id = u.user_id AND c.other_id = ?)))`,
-		user, code, models.Blocked, user, user).Scan(&found).Error
-	if err != nil {
-		return Inviter{}, fmt.Errorf("look up invite code: %w", err)
-	}
-	if len(found) == 0 {
-		return Inviter{}, invites.ErrNoCode
-	}
-	return found[0], nil
-}

@@ -1,0 +1,57 @@
+package friends
+
+import (
+	"context"
+	"fmt"
+
+	"gorm.io/gorm"
+
+	"stepboard/internal/invites"
+	"stepboard/models"
+)
+
+// inviteCode implements Service.inviteCode. code is used only if the row meets the condition.
+func (s *Store) inviteCode(ctx context.Context, user models.RowID, code, condition string) (string, error) {
+	db := s.db.WithContext(ctx)
+	err := db.Exec(`UPDATE users SET invite_code = ? WHERE user_id = ? `+condition, code, user).Error
+	if err != nil {
+		return "", fmt.Errorf("store invite code: %w", err)
+	}
+	var stored []string
+	if err := db.Table("users").Where("user_id = ?", user).Pluck("invite_code", &stored).Error; err != nil {
+		return "", fmt.Errorf("read invite code: %w", err)
+	}
+	if len(stored) == 0 {
+		return "", errErased
+	}
+	return stored[0], nil
+}
+
+// inviter returns the user who has an invite code, as a user sees them, or invites.ErrNoCode. One
+// query.
+func (s *Store) inviter(ctx context.Context, user models.RowID, code string) (Inviter, error) {
+	return inviterOf(s.db.WithContext(ctx), user, code)
+}
+
+// inviter is Store.inviter in a change.
+func (t *tx) inviter(user models.RowID, code string) (Inviter, error) {
+	return inviterOf(t.db, user, code)
+}
+
+func inviterOf(db *gorm.DB, user models.RowID, code string) (Inviter, error) {
+	var found []Inviter
+	err := db.Raw(`
+		SELECT u.user_id, u.external_id, u.nickname, u.avatar_url,
+			EXISTS (SELECT 1 FROM friendships f WHERE f.user_id = ? AND f.friend_id = u.user_id) AS friends
+		FROM users u WHERE u.invite_code = ? AND NOT EXISTS (
+			SELECT 1 FROM privacy_choices c WHERE c.kind = ?
+				AND ((c.user_id = ? AND c.other_id = u.user_id) OR (c.user_id = u.user_id AND c.other_id = ?)))`,
+		user, code, models.Blocked, user, user).Scan(&found).Error
+	if err != nil {
+		return Inviter{}, fmt.Errorf("look up invite code: %w", err)
+	}
+	if len(found) == 0 {
+		return Inviter{}, invites.ErrNoCode
+	}
+	return found[0], nil
+}
