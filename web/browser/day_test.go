@@ -7,18 +7,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
-	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
-
-// atHour sets the hour on the visitor's clock.
-func (p *page) atHour(hour int) {
-	p.t.Helper()
-	_, err := chromedp.Call(p.ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{
-		Source: fmt.Sprintf("Date.prototype.getHours = () => %d", hour),
-	})
-	p.must(err)
-}
 
 // daysOf lets a fake service have a ranking today and another one on the day before, both
 // with likes for the viewer.
@@ -51,54 +41,37 @@ func past(users ...int) map[string]any {
 	return ranking
 }
 
-const cardText = "(document.querySelector('.day-card')?.innerText.replace(/\\s+/g, ' ') ?? '')"
-
-// Through the day a card says how yesterday went, until it is closed. In the evening it says
-// how today goes.
-func TestCardOfToday(t *testing.T) {
+// Behind today's list one line says how yesterday went.
+func TestYesterday(t *testing.T) {
 	t.Parallel()
-	for hour, want := range map[int]string{
-		18: "Yesterday You came 2nd of 4 · User 3 came first · 4 likes for you",
-		19: "The day so far You are 3rd of 4 · User 2 leads · 1 like for you",
-	} {
-		t.Run(fmt.Sprintf("%d o'clock", hour), func(t *testing.T) {
-			t.Parallel()
-			f := newFakeService(t, false)
-			f.daysOf(rankingFrom(1, 2, 3, 1, 4), past(3, 1, 2, 4))
-			p := newPage(t, phone)
-			p.atHour(hour)
-			p.signIn(f.URL, fakeToken())
-			p.until("the card says "+want, cardText+".includes('"+want+"')")
-			places := "[...document.querySelectorAll('.podium .visually-hidden')].map((e) => e.textContent).join()"
-			if got := eval[string](p, places); got != "1st,2nd,3rd" {
-				t.Errorf("the podium has the places %s", got)
-			}
-			p.checkLayout("the card")
-			p.screenshot(fmt.Sprintf("card-390-%d", hour))
-			p.click(".day-card .round")
-			p.until("the card is closed", "document.querySelector('.day-card') === null")
-			p.goTo("#/day/" + dayBefore)
-			p.until("the past day is there", cardText+".includes('How the day went')")
-			p.goTo("#/")
-			p.until("today is there", rankingShown+" && document.querySelector('.heart') !== null")
-			if eval[bool](p, "document.querySelector('.day-card') !== null") {
-				t.Error("the card is there again")
-			}
-		})
+	f := newFakeService(t, false)
+	f.daysOf(rankingFrom(1, 2, 3, 1, 4), past(3, 1, 2, 4))
+	p := newPage(t, phone)
+	p.signIn(f.URL, fakeToken())
+	const want = "Yesterday You came 2nd of 4 · User 3 came first · 4 likes for you"
+	p.until("the line says "+want, "document.querySelector('.yesterday')?.innerText.replace(/\\s+/g, ' ') === '"+want+"'")
+	if height := eval[float64](p, "document.querySelector('.yesterday').offsetHeight"); height > 48 {
+		t.Errorf("the line is %.0f pixels high", height)
 	}
+	if eval[bool](p, "document.querySelector('.yesterday').getBoundingClientRect().top < document.querySelector('.ranking').getBoundingClientRect().bottom") {
+		t.Error("the line is not behind the list")
+	}
+	p.checkLayout("the line about yesterday")
+	p.screenshot("yesterday-390")
+	p.click(".yesterday a")
+	p.until("the past day is there", "!!document.querySelector('.day-card')?.innerText.includes('How the day went')")
 }
 
-// The card leads to the day that it is about. There the first three are on a podium, with
+// The line about yesterday leads to the day. There the first three are on a podium, with
 // their names, also if they are fewer, and nothing stands for a day without scores.
 func TestPodium(t *testing.T) {
 	t.Parallel()
 	f := newFakeService(t, false)
 	f.daysOf(rankingFrom(1, 1), past(3, 1))
 	p := newPage(t, phone)
-	p.atHour(8)
 	p.signIn(f.URL, fakeToken())
-	p.click(".day-card a")
-	p.until("the podium is there", "document.querySelectorAll('.podium.large li').length === 2")
+	p.click(".yesterday a")
+	p.until("the podium is there", "document.querySelectorAll('.podium li').length === 2")
 	if got := eval[string](p, "document.querySelector('.podium').innerText.replace(/\\s+/g, ' ')"); !strings.Contains(got, "User 3 90,000") || !strings.Contains(got, "User 1 89,990") {
 		t.Errorf("the podium shows %s", got)
 	}

@@ -29,7 +29,7 @@ func TestPictures(t *testing.T) {
 		p := newPage(t, phone)
 		p.must(chromedp.Do(p.ctx, chromedp.EmulateViewport(420, 909, chromedp.EmulateScale(1), chromedp.EmulateMobile)))
 		p.open(base)
-		p.until("the ranking is there", rankingShown+" && document.querySelector('.day-card') !== null")
+		p.until("the ranking is there", rankingShown+" && document.querySelector('.yesterday') !== null")
 		take(p, "today")
 		p.goTo("#/history")
 		p.until("the history is there", "document.querySelector('.plot canvas') !== null && document.querySelector('.streak b') !== null")

@@ -1,7 +1,7 @@
 // What the ranking of a day has besides its rows: likes, places won and lost, the card of the
 // day and the picture to share. It is loaded once the ranking is shown.
 import { Icon, prefersReducedMotion } from './components.js';
-import { PastDayCard, TodayCard } from './digest.js';
+import { PastDayCard, Yesterday } from './digest.js';
 import { addTexts, formatNumber, t } from './i18n.js';
 import { useLikes } from './likes.js';
 import { useMoves } from './moves.js';
@@ -60,9 +60,10 @@ function ShareButton({ circle, ranking, notify }) {
     }`;
 }
 
-// DayExtras shows the card of a day, and calls onExtras with two functions: after(entry, own)
-// returns what a row has beside its link, and share() a button to share the day, or nothing.
-// ranking is that of a day; of a past one it has likes. reload fetches a past day again.
+// DayExtras shows the card of a past day, or the line about yesterday, and calls onExtras with two
+// functions: after(entry, own) returns what a row has beside its link, and share() a button to share
+// the day, or nothing. ranking is that of a day; of a past one it has likes. reload fetches a past day
+// again.
 export function DayExtras({ session, circle, ranking, past, reload, notify, onExtras }) {
   const likes = useLikes({ session, circle, ranking, past, reload, notify });
   const whose = `${session.user.user_id} ${circle.path}`;
@@ -77,7 +78,7 @@ export function DayExtras({ session, circle, ranking, past, reload, notify, onEx
   return html`${
     past
       ? html`<${PastDayCard} ranking=${ranking} likes=${own} />`
-      : html`<${TodayCard} ...${{ session, circle, ranking, likes: own }} />`
+      : html`<${Yesterday} ...${{ session, circle, date: ranking.date }} />`
   }
     ${likes.dialog}`;
 }
