@@ -28,7 +28,8 @@ const (
 func screensOf(t *testing.T, base string, me person) []screen {
 	t.Helper()
 	day := daysAgo(t, *rankingOf(t, base, me.Token, "").Date, 6)
-	group := "#/groups/" + groupsOf(t, base, me.Token)["Walkers"].GroupID
+	groups := groupsOf(t, base, me.Token)
+	group := "#/groups/" + groups["Walkers"].GroupID
 	ownHeart := "document.querySelector('.ranking .own .heart') !== null"
 	profile := "!!document.querySelector('#nickname')?.value && document.querySelectorAll('.privacy .person').length > 0"
 	members := "document.querySelectorAll('.person').length > 3"
@@ -46,6 +47,7 @@ func screensOf(t *testing.T, base string, me person) []screen {
 		{name: "group", hash: group, ready: rankingShown},
 		{name: "challenge", hash: group + "/challenge", ready: rankingShown},
 		{name: "members", hash: group + "/members", ready: members},
+		{name: "owner", hash: "#/groups/" + groups["Family"].GroupID + "/members", ready: "document.querySelector('.chip') !== null && " + members},
 		{name: "leave", hash: group + "/members", ready: members, open: []string{"main .page > .buttons .button:first-child"}},
 		{name: "invitation", hash: "#/join/KX7WQ2M5A4TDZBNC", ready: "document.querySelector('main .strong') !== null"},
 		{name: "friends", hash: "#/friends", ready: peopleShown},

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -118,6 +119,9 @@ func TestDemoChallenge(t *testing.T) {
 	p := newPage(t, phone)
 	p.open(base + "/#/groups/" + walkers.GroupID)
 	p.until("the challenge says how long it goes on", "document.querySelector('a.about .pill.live')?.textContent.trim() === '5 days left'")
+	if name := eval[string](p, "document.querySelector('a.about b').textContent"); name != "Challenge: 14 days" {
+		t.Errorf("the challenge is called %q", name)
+	}
 	p.checkLayout("a group with a challenge")
 	p.screenshot("group-challenge-390")
 	p.click("a.about")
@@ -153,12 +157,75 @@ func TestDemoChallenge(t *testing.T) {
 	p.typeIn("#rename", "!")
 	p.click("form:has(#rename) .strong")
 	p.until("renaming keeps the challenge", "document.querySelector('h1').textContent === 'Family!' && document.querySelector('#challenge-from').value === '"+today+"'")
-	p.click("form:has(#challenge-from) [type=button]")
+	p.click("form:has(#challenge-from) .field [type=button]")
 	p.says("The challenge is removed.")
-	p.until("the form is empty", "document.querySelector('#challenge-from').value === ''")
+	p.until("another one can be started", "document.querySelector('form:has(#challenge-from) .strong').textContent.trim() === 'Start'")
 	p.goTo("#/groups/" + family.GroupID + "/challenge")
 	p.until("the page says so", "document.querySelector('main .notice h2')?.textContent === 'No challenge'")
 	p.checkLayout("no challenge")
+}
+
+// The form offers challenges that have a name, of which one is chosen, so that one click starts it.
+// Once it is over, another one can be started.
+func TestChallengePresets(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	group := func(challenge any) map[string]any {
+		return map[string]any{
+			"group_id": "g1", "name": "Family", "owner_id": "1", "invite_code": "CODE", "members": 1,
+			"challenge": challenge, "member_list": []any{entry(1, 1, 1)},
+		}
+	}
+	over := map[string]any{"from": "2026-10-01", "to": "2026-10-31"}
+	f.returns("GET /v1/groups/g1", group(over))
+	stored := make(chan map[string]any, 1)
+	f.handle("PUT /v1/groups/g1", func(w http.ResponseWriter, r *http.Request) {
+		var body map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Errorf("a change: %v", err)
+		}
+		stored <- body
+		respond(w, http.StatusOK, group(body["challenge"]))
+	})
+	p := newPage(t, phone)
+	p.signIn(f.URL+"/#/groups/g1/members", fakeToken())
+	const form = "form:has(#challenge-from) "
+	p.until("the form is there", "document.querySelectorAll('"+form+".chip').length === 4 && !document.querySelector('.skeleton')")
+	offered := func() (list []string) {
+		for i := range 4 {
+			chip := fmt.Sprintf("%s.chip:nth-child(%d)", form, i+1)
+			p.click(chip)
+			p.until("the days are chosen", "document.querySelector('"+chip+"').ariaPressed === 'true'")
+			list = append(list, eval[string](p, "[document.querySelector('"+form+"[aria-pressed=true]').textContent.trim(), "+
+				"document.querySelector('#challenge-from').value, document.querySelector('#challenge-to').value].join(' ')"))
+		}
+		return list
+	}
+	if text := eval[string](p, "['h2', '[aria-pressed=true]', '.strong'].map((of) => document.querySelector('"+form+"' + of).textContent.trim()).join(', ')"); text != "Challenge, 7 days, Start" {
+		t.Errorf("the form has %s", text)
+	}
+	want := []string{
+		"7 days 2026-11-20 2026-11-26", "14 days 2026-11-20 2026-12-03",
+		"Weekend 2026-11-21 2026-11-22", "November 2026-11-01 2026-11-30",
+	}
+	if diff := cmp.Diff(want, offered()); diff != "" {
+		t.Errorf("the form offers (-want +got):\n%s", diff)
+	}
+	p.checkLayout("a form of a challenge")
+	p.screenshot("challenge-presets-390")
+	p.click(form + ".strong")
+	p.until("the challenge is there", "document.querySelector('"+form+"h2').textContent === 'Challenge: November' && document.querySelector('"+form+".strong').textContent.trim() === 'Save'")
+	if diff := cmp.Diff(map[string]any{"name": "Family", "challenge": map[string]any{"from": "2026-11-01", "to": "2026-11-30"}}, <-stored); diff != "" {
+		t.Errorf("stored (-want +got):\n%s", diff)
+	}
+	p.speak("zh-CN")
+	want = []string{
+		"7 天 2026-11-20 2026-11-26", "14 天 2026-11-20 2026-12-03", "周末 2026-11-21 2026-11-22", "十一月 2026-11-01 2026-11-30",
+	}
+	if diff := cmp.Diff(want, offered()); diff != "" {
+		t.Errorf("in Chinese (-want +got):\n%s", diff)
+	}
+	p.screenshot("challenge-presets-zh-390")
 }
 
 // A span that is loading, empty, failing or long is shown like a day.

@@ -1,5 +1,6 @@
 // The members of a group, its invitation, and what its owner and members can change.
 import { fetchAll, fetchJSON } from './data.js';
+import { ChallengeForm } from './challenges.js';
 import { Avatar, ErrorNotice, errorText, Name, nameOf, Skeleton } from './components.js';
 import { Dialog, Question } from './dialog.js';
 import { TextForm } from './forms.js';
@@ -13,64 +14,6 @@ addTexts(texts);
 // nameError returns a text for an error about a group's name, or nothing.
 export const nameError = (error) =>
   error.code === 'validation_failed' ? t('groupNameError') : undefined;
-
-const noDays = { from: '', to: '' };
-
-// challengeError returns a text for an error about the days of a challenge.
-const challengeError = (error) =>
-  error.code === 'validation_failed' ? t('challengeError') : errorText(error);
-
-// ChallengeForm sets and ends the challenge of a group.
-function ChallengeForm({ group: { challenge }, change }) {
-  const [days, setDays] = useState(noDays);
-  const [error, setError] = useState('');
-  const [busy, setBusy] = useState(false);
-  useEffect(() => setDays(challenge ?? noDays), [challenge?.from, challenge?.to]);
-  const store = async (wanted, done) => {
-    setBusy(true);
-    setError('');
-    try {
-      await change({ challenge: wanted }, done);
-    } catch (cause) {
-      setError(challengeError(cause));
-    }
-    setBusy(false);
-  };
-  const submit = (event) => {
-    event.preventDefault();
-    if (days.from && days.to) store(days, 'challengeSet');
-    else setError(t('challengeError'));
-  };
-  const field = (key) => html`<div class="labelled">
-    <label for=${`challenge-${key}`}>${t(`challenge_${key}`)}</label>
-    <input
-      id=${`challenge-${key}`}
-      type="date"
-      value=${days[key]}
-      onInput=${(event) => setDays({ ...days, [key]: event.target.value })}
-      aria-invalid=${error ? 'true' : undefined}
-      aria-describedby="challenge-wrong"
-    />
-  </div>`;
-  const end = html`<button
-    class="button"
-    type="button"
-    disabled=${busy}
-    onClick=${() => store(undefined, 'challengeEnded')}
-  >
-    ${t('challengeEnd')}
-  </button>`;
-  return html`<form class="ask card" onSubmit=${submit} novalidate aria-labelledby="challenge">
-    <h2 id="challenge">${t('challenge')}</h2>
-    <p class="hint">${t('challengeHint')}</p>
-    <div class="field">
-      ${field('from')} ${field('to')}
-      <button class="button strong" disabled=${busy}>${t('save')}</button>
-      ${challenge && end}
-    </div>
-    <p id="challenge-wrong" class="wrong" role="alert">${error}</p>
-  </form>`;
-}
 
 function MemberList({ group, members, user, ask }) {
   const owns = group.owner_id === user.user_id;
@@ -140,7 +83,7 @@ function Asking({ what, member, busy, error, onClose, onConfirm }) {
 }
 
 // reload fetches the group again; replace sets it to what a change has answered.
-export function GroupSettings({ session, group, reload, replace, notify }) {
+export function GroupSettings({ session, group, reload, replace, notify, onToday, onError }) {
   const { token, user } = session;
   const path = `/v1/groups/${encodeURIComponent(group.group_id)}`;
   const [{ members, error }, reloadMembers] = useMembers(token, path);
@@ -232,7 +175,7 @@ export function GroupSettings({ session, group, reload, replace, notify }) {
   />`;
   return html`${group.invite_code && invitation()}
     ${owns && form()}
-    ${owns && html`<${ChallengeForm} ...${{ group, change }} />`} ${list()}
+    ${owns && html`<${ChallengeForm} ...${{ session, group, change, onToday, onError }} />`} ${list()}
     <div class="buttons">
       <button class="button" aria-haspopup="dialog" onClick=${() => ask('leave')}>
         ${t('leaveAction')}

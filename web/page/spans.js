@@ -142,6 +142,26 @@ export const Month = (props) => html`<${Span} period="month" ...${props} />`;
 // daysBetween returns how many days one day is before another.
 const daysBetween = (day, other) => Math.round((midnight(other) - midnight(day)) / 864e5);
 
+// monthOf returns the first and the last day of a day's month.
+export const monthOf = (day) => ({
+  from: firstOfMonth(day),
+  to: kinds.month.lastOf(firstOfMonth(day)),
+});
+
+// challengeName returns the name of a challenge in the viewer's language. Its days make it.
+export function challengeName({ from, to }) {
+  const n = daysBetween(from, to) + 1;
+  if (n === 2 && midnight(from).getUTCDay() === 6) return t('weekend');
+  if (from === firstOfMonth(from) && to === monthOf(from).to) {
+    return format({ month: 'long' }).format(midnight(from));
+  }
+  return t('challengeDays', { n: formatNumber(n), count: n });
+}
+
+// challengeTitle returns the title of a challenge, with its name.
+export const challengeTitle = (challenge) =>
+  t('challengeCalled', { name: challengeName(challenge) });
+
 function ChallengePill({ challenge: { from, to }, today }) {
   if (!today) return null;
   if (today > to) {
@@ -161,7 +181,7 @@ export function ChallengeLink({ group, href, today, current }) {
   return html`<a class="about card" href=${href} aria-current=${current ? 'page' : undefined}>
     <span class="emblem event"><${Icon} name="crown" /></span>
     <span class="about-text">
-      <b>${t('challenge')}</b>
+      <b>${challengeTitle(challenge)}</b>
       <span>${formatRange(challenge.from, challenge.to)}</span>
     </span>
     <span class="about-pills"><${ChallengePill} ...${{ challenge, today }} /></span>
