@@ -124,6 +124,11 @@ func callEverything(s *server, user int, today string) (calls int) {
 	friend, stranger := fmt.Sprint(user+100+37), fmt.Sprint(user+100+38)
 	group := fmt.Sprintf("/groups/g%d", user)
 	steps := "/v1/boards/steps"
+	var invite struct {
+		Code string `json:"invite_code"`
+	}
+	s.want(s.as(me, "GET", "/v1/me/invite", nil), 200, &invite)
+	calls++
 	for _, c := range []struct{ method, path, body string }{
 		{"POST", steps + "/scores", fmt.Sprintf(`{"date":%q,"score":1000}`, today)},
 		{"GET", steps + "/friends?include=likes", ""},
@@ -137,9 +142,7 @@ func callEverything(s *server, user int, today string) (calls int) {
 		{"GET", steps + "/likes/" + string(me), ""},
 		{"GET", "/v1/friends", ""},
 		{"GET", "/v1/friends/requests", ""},
-		{"GET", "/v1/me/invite", ""},
-		{"GET", "/v1/friends/invites/AAAABBBBCCCCDDDD", ""},
-		{"GET", "/v1/groups/invites/AAAABBBBCCCCDDDD", ""},
+		{"GET", "/v1/friends/invites/" + invite.Code, ""},
 		{"GET", "/v1/groups", ""},
 		{"GET", "/v1" + group, ""},
 		{"GET", "/v1/blocked", ""},

@@ -21,10 +21,13 @@ func TestHistory(t *testing.T) {
 	f.returns("GET /v1/boards/steps/history", map[string]any{"entries": []any{
 		day(fakeDay, 100), day("2026-11-18", 1000), day("2026-11-10", 3000),
 	}})
+	f.returns("GET /v1/boards/steps/me", map[string]any{"score": 100, "friends_rank": 3, "friends_total": 19, "correction": nil})
 	p := newPage(t, phone)
 	p.signIn(f.URL+"/#/history", fakeToken())
 	p.until("the chart is drawn", "document.querySelector('.plot canvas') !== null")
-	if average := eval[string](p, "document.querySelector('.tile b').textContent"); average != "2,000" {
+	const place = "document.querySelector('.tile')?.innerText.replace(/\\s+/g, ' ')"
+	p.until("the place among friends comes first", place+" === 'Among friends 3rd of 19 · Nov 20'")
+	if average := eval[string](p, "document.querySelector('.tile:nth-child(2) b').textContent"); average != "2,000" {
 		t.Errorf("the average of 1,000 and 3,000 is %s", average)
 	}
 	// Each day has its place among 31, where the pointer finds it.
@@ -42,7 +45,7 @@ func TestHistory(t *testing.T) {
 	f.returns("GET /v1/boards/steps/history", map[string]any{"entries": []any{day(fakeDay, 100)}})
 	p.goTo("#/")
 	p.goTo("#/history")
-	p.until("there is no average yet", "document.querySelector('.tile b')?.textContent === '–'")
+	p.until("there is no average yet", "document.querySelector('.tile:nth-child(2) b')?.textContent === '–'")
 }
 
 // The day since when two people are friends is the one in the board's time zone.

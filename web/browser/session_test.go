@@ -92,6 +92,11 @@ func TestProfile(t *testing.T) {
 			p.until("the own name is shown", "document.querySelector('.self .name')?.textContent === 'Ann'")
 			p.click(".self")
 			p.until("the profile is there", "document.querySelector('#nickname')?.value === 'Ann'")
+			for _, field := range []string{"avatar", "cover"} {
+				if hint := eval[string](p, "document.querySelector('#"+field+"-hint').textContent"); !strings.Contains(hint, f.URL+"/") {
+					t.Errorf("the hint of the %s does not say which addresses are shown: %q", field, hint)
+				}
+			}
 
 			refuse := func(fields ...string) {
 				errs := []any{}

@@ -82,7 +82,7 @@ func TestSizes(t *testing.T) {
 		{"today", "#/", rankingShown},
 		{"week", "#/week", rankingShown},
 		{"month", "#/month", rankingShown},
-		{"challenge", "#/groups/g1/challenge", "document.querySelector('a.about .pill') !== null && " + rankingShown},
+		{"challenge", "#/groups/g1/challenge", "document.querySelector('.about .pill') !== null && " + rankingShown},
 		{"boards", "#/boards/gifts/top", "document.querySelector('.about') !== null && " + rankingShown},
 		{"history", "#/history", "document.querySelector('.plot canvas') !== null && document.querySelector('.streak b') !== null"},
 		{"groups", "#/groups", "document.querySelector('a.inside') !== null"},
@@ -119,6 +119,12 @@ func TestSizes(t *testing.T) {
 					where := fmt.Sprintf("%s-%dx%d-letters-%d-%s", s.name, v.width, v.height, pixels, language)
 					p.checkLayout(where)
 					p.checkNames(where, pixels)
+					if eval[bool](p, `[...document.querySelectorAll('.tabs .badge')].some((badge) => {
+						const [text, box] = [badge.parentElement.querySelector('.icon + span'), badge].map((e) => e.getBoundingClientRect());
+						return box.left < text.right && box.right > text.left && box.top < text.bottom && box.bottom > text.top;
+					})`) {
+						t.Errorf("%s: a badge covers the name of its tab", where)
+					}
 					rows := eval[int](p, "[...document.querySelectorAll('.ranking > li')].filter((e) => e.getBoundingClientRect().bottom <= innerHeight).length")
 					if v == sideways && pixels == 16 && (s.name == "today" || s.name == "boards") && rows < 3 {
 						t.Errorf("%s shows %d rows", where, rows)

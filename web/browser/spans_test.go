@@ -105,7 +105,7 @@ func TestDemoSpans(t *testing.T) {
 	p.waitForRanking(base, me)
 }
 
-// The challenge of a group is shown above its rankings, with its own. The owner sets and
+// The challenge of a group is among the periods of its rankings. The owner sets and
 // removes it.
 func TestDemoChallenge(t *testing.T) {
 	t.Parallel()
@@ -118,14 +118,15 @@ func TestDemoChallenge(t *testing.T) {
 	}
 	p := newPage(t, phone)
 	p.open(base + "/#/groups/" + walkers.GroupID)
-	p.until("the challenge says how long it goes on", "document.querySelector('a.about .pill.live')?.textContent.trim() === '5 days left'")
-	if name := eval[string](p, "document.querySelector('a.about b').textContent"); name != "Challenge: 14 days" {
-		t.Errorf("the challenge is called %q", name)
-	}
+	p.until("the challenge is among the periods", "document.querySelectorAll('.side .segments button').length === 4")
 	p.checkLayout("a group with a challenge")
 	p.screenshot("group-challenge-390")
-	p.click("a.about")
-	p.until("the challenge is there", "location.hash.endsWith('/challenge') && document.querySelector('a.about')?.getAttribute('aria-current') === 'page' && "+rankingShown)
+	p.choose(4)
+	p.until("the challenge is there", "location.hash.endsWith('/challenge') && "+rankingShown)
+	p.until("it says how long it goes on", "document.querySelector('.about .pill.live')?.textContent.trim() === '5 days left'")
+	if name := eval[string](p, "document.querySelector('.about b').textContent"); name != "Challenge: 14 days" {
+		t.Errorf("the challenge is called %q", name)
+	}
 	p.shows(base, me.Token, "/v1/boards/steps/groups/"+walkers.GroupID, walkers.Challenge.From, walkers.Challenge.To)
 	p.checkLayout("a challenge")
 	p.screenshot("challenge-390")

@@ -9,6 +9,7 @@ import {
   lazy,
   Name,
   nameOf,
+  setTitle,
   Skeleton,
   useLater,
 } from './components.js';
@@ -298,9 +299,7 @@ function App() {
   const kept = useOffline(login, demo);
 
   useFocusOnNavigation(location.hash);
-  useEffect(() => {
-    document.title = `${t(title)} · Stepboard`;
-  }, [title, shownLocale]);
+  useEffect(() => setTitle('part', t(title)), [title, shownLocale]);
 
   const onLocale = (newLocale) => {
     setLocale(newLocale);

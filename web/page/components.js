@@ -1,7 +1,7 @@
 // Components that several screens use.
 import { errorOf, formatNumber, formatTime, languages, locale, stripBidi, t } from './i18n.js';
 import { assetOf } from './storage.js';
-import { Component, html, useEffect, useRef, useState } from './view.js';
+import { Component, html, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 
 export const prefersReducedMotion = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
@@ -187,6 +187,22 @@ export function ErrorNotice({ error, retry }) {
     action=${retry && t('retry')}
     onAction=${retry}
   />`;
+}
+
+// The tab of the browser is named after the screen, or after the part of the page that is open.
+const titles = { part: '', screen: '' };
+
+export function setTitle(which, text) {
+  titles[which] = text;
+  document.title = `${titles.screen || titles.part} · Stepboard`;
+}
+
+// useTitle gives a screen a title of its own, if there is one.
+export function useTitle(title) {
+  useLayoutEffect(() => {
+    setTitle('screen', title);
+    return () => setTitle('screen', '');
+  }, [title]);
 }
 
 // ErrorBoundary shows a message in place of children that can't be drawn, until

@@ -5,7 +5,7 @@ import { TextForm } from './forms.js';
 import { GroupSettings, nameError } from './group-settings.js';
 import { formatNumber, t } from './i18n.js';
 import { codeError, codeOf } from './invitations.js';
-import { Challenge, ChallengeLink, Month, Week } from './spans.js';
+import { AboutChallenge, Challenge, Month, Week } from './spans.js';
 import { PastDay, Today } from './today.js';
 import { html, useEffect, useState } from './view.js';
 
@@ -83,9 +83,10 @@ const joinGroup = (token, code) =>
 
 // groupCircle returns the members of a group as a circle of today.js. Members need not be
 // friends, so their rows lead nowhere.
-const groupCircle = (board, id) => ({
+const groupCircle = (board, id, challenge) => ({
   path: `/v1/boards/${board}/groups/${encodeURIComponent(id)}`,
   group: id,
+  challenge,
   label: t('inTheGroup'),
   emptyDay: t('emptyGroupDay'),
   href: (...parts) => groupHref(id, parts.join('/')),
@@ -132,14 +133,11 @@ function Group(props) {
   const link = html`<a class="button" href=${groupHref(id, 'members')}>
     <${Icon} name="friends" />${t('membersLink')}
   </a>`;
-  const circle = groupCircle(session.board, id);
-  const challenge = () => html`<${ChallengeLink}
-    group=${group}
-    href=${groupHref(id, 'challenge')}
-    today=${session.today}
-    current=${view === 'challenge'}
-  />`;
-  const top = html`${header('#/groups', link)} ${group?.challenge && challenge()}`;
+  const circle = groupCircle(session.board, id, group?.challenge);
+  const about = () =>
+    html`<${AboutChallenge} challenge=${group.challenge} today=${session.today} />`;
+  const top = html`${header('#/groups', link)}
+  ${view === 'challenge' && group?.challenge && about()}`;
   const Ranking = Object.hasOwn(rankings, view) ? rankings[view] : Today;
   return html`<${Ranking} ...${props} ...${{ circle, group, header: top, path: rest }} />`;
 }

@@ -82,13 +82,36 @@ function Chart({ entries, today, stats, selected, onSelect }) {
   </figure>`;
 }
 
-function Tiles({ entries, stats }) {
+// Place is the tile of the viewer's own place among friends on a day.
+function Place({ session: { token, board }, date }) {
+  const [{ data }] = useFetch(token, `/v1/boards/${board}/me?date=${date}`);
+  const known = data?.friends_rank && data;
+  const note = t('placeNote', {
+    total: formatNumber(data?.friends_total ?? 0),
+    day: formatDay(date),
+  });
+  return html`<${Tile}
+    label=${t('placeAmongFriends')}
+    value=${known ? formatRank(known.friends_rank) : '–'}
+    note=${known ? note : formatDay(date)}
+  />`;
+}
+
+// Tiles shows figures of a history. place, if given, comes first; otherwise the best place among
+// everybody is one of them.
+function Tiles({ entries, stats, place }) {
   const { best, bestRank, sum, average } = stats;
   const rank = formatRank(bestRank.global_rank);
+  const bestPlace = html`<${Tile}
+    label=${t('bestPlace')}
+    value=${rank}
+    note=${formatDay(bestRank.date)}
+  />`;
   return html`<dl class="tiles">
+    ${place}
     <${Tile} label=${t('average')} value=${formatAverage(average)} note=${t('averageNote')} />
     <${Tile} label=${t('best')} value=${formatNumber(best.score)} note=${formatDay(best.date)} />
-    <${Tile} label=${t('bestPlace')} value=${rank} note=${formatDay(bestRank.date)} />
+    ${!place && bestPlace}
     <${Tile}
       label=${t('sum')}
       value=${formatNumber(sum)}
@@ -180,14 +203,19 @@ function UserHistory({ session, friend, onError }) {
       </section>`;
     }
     const stats = statsOf(entries, today);
+    const chosen = selected ?? entries[0];
     const banner = html`<p class="banner" role="status"><${Icon} name="cloud" />${t('partial')}</p>`;
     return html`${partial && banner}
-      <${Tiles} entries=${entries} stats=${stats} />
+      <${Tiles}
+        entries=${entries}
+        stats=${stats}
+        place=${!friend && html`<${Place} session=${session} date=${chosen.date} />`}
+      />
       <${Chart}
         entries=${entries}
         today=${today}
         stats=${stats}
-        selected=${selected ?? entries[0]}
+        selected=${chosen}
         onSelect=${setSelected}
       />
       <${Summary} session=${session} friend=${friend} />

@@ -32,14 +32,21 @@ const dateOptions = {
   time: { hour: '2-digit', minute: '2-digit', second: '2-digit' },
 };
 
+// regionOf returns the visitor's own form of a language, such as en-GB, whose dates differ.
+function regionOf(language) {
+  const [wanted] = language.split('-');
+  return navigator.languages?.find((form) => form.split('-')[0] === wanted) ?? language;
+}
+
 function use(newLocale) {
   locale = newLocale;
   texts = translations[locale];
   plurals = new Intl.PluralRules(locale);
   integerFormat = new Intl.NumberFormat(locale, { maximumFractionDigits: 0 });
   dateFormats = {};
+  const region = regionOf(locale);
   for (const [name, options] of Object.entries(dateOptions)) {
-    dateFormats[name] = new Intl.DateTimeFormat(locale, options);
+    dateFormats[name] = new Intl.DateTimeFormat(region, options);
   }
   document.documentElement.lang = locale;
 }

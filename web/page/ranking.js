@@ -1,6 +1,6 @@
 // A ranked list whose rows move to their new places.
 import { Avatar, cacheProfiles, keyOf, Name, nameOf, prefersReducedMotion } from './components.js';
-import { formatNumber, formatRank, stripBidi, t } from './i18n.js';
+import { formatNumber, formatRank, formatTime, stripBidi, t } from './i18n.js';
 import { html, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 
 // Animations of one row add up, so that it may move again while it is moving.
@@ -103,7 +103,15 @@ function useRankAnnouncement(me, total, announce) {
 // A score above 0 has at least this part of the longest bar, so that it is seen.
 const shortestBar = 0.012;
 
-function Row({ entry, best, own, passed, unit, href, after }) {
+// sinceOf says since when somebody has the score that a neighbour in the list has as well, as the
+// first to reach it is ahead; nothing for other scores.
+function sinceOf(entries, i) {
+  const { score, reached_at: at } = entries[i];
+  const isTied = [entries[i - 1], entries[i + 1]].some((other) => other?.score === score);
+  return isTied && at ? t('tied', { time: formatTime(at) }) : '';
+}
+
+function Row({ entry, best, own, passed, since, unit, href, after }) {
   const label = t('row', {
     place: formatRank(entry.rank),
     name: stripBidi(nameOf(entry)),
@@ -114,14 +122,14 @@ function Row({ entry, best, own, passed, unit, href, after }) {
   const tag = passed
     ? html`<span class="tag passed">${t('passed', { n: formatNumber(passed) })}</span>`
     : html`<span class="tag">${t('you')}</span>`;
-  const content = html`<span class="visually-hidden">${label}</span>
+  const content = html`<span class="visually-hidden">${label}${since && `, ${since}`}</span>
     <span class="contents" aria-hidden="true">
       <span class=${`rank rank-${entry.rank}`}>${formatNumber(entry.rank)}</span>
       <${Avatar} user=${entry} />
       <span class="who">
         <span class="naming">
           <${Name} user=${entry} />
-          ${own && tag}
+          ${own && tag} ${since && html`<span class="since">${since}</span>`}
         </span>
         <span class="bar"><span style=${{ transform: `scaleX(${scale})` }}></span></span>
       </span>
@@ -153,12 +161,13 @@ export function RankingList(props) {
   useRankAnnouncement(me, total, announce);
   const passed = usePassed(me, total);
   const best = Math.max(0, entries[0]?.score ?? 0);
-  const row = (entry) => html`<${Row}
+  const row = (entry, i) => html`<${Row}
     key=${keyOf(entry)}
     entry=${entry}
     best=${best}
     own=${entry.user_id === me?.user_id}
     passed=${entry.user_id === me?.user_id ? passed : 0}
+    since=${sinceOf(shown, i)}
     unit=${unit}
     href=${hrefOf?.(entry)}
     after=${after}

@@ -175,17 +175,16 @@ function ChallengePill({ challenge: { from, to }, today }) {
   </span>`;
 }
 
-// ChallengeLink shows a group's challenge above its rankings, and leads to its ranking.
-export function ChallengeLink({ group, href, today, current }) {
-  const { challenge } = group;
-  return html`<a class="about card" href=${href} aria-current=${current ? 'page' : undefined}>
+// AboutChallenge says above a challenge's ranking which days it has.
+export function AboutChallenge({ challenge, today }) {
+  return html`<div class="about card">
     <span class="emblem event"><${Icon} name="crown" /></span>
     <span class="about-text">
       <b>${challengeTitle(challenge)}</b>
       <span>${formatRange(challenge.from, challenge.to)}</span>
     </span>
     <span class="about-pills"><${ChallengePill} ...${{ challenge, today }} /></span>
-  </a>`;
+  </div>`;
 }
 
 // Challenge shows the ranking of a group's challenge.

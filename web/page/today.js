@@ -15,6 +15,7 @@ import {
   Skeleton,
   StatusPill,
   useLater,
+  useTitle,
 } from './components.js';
 import {
   addDays,
@@ -307,9 +308,10 @@ function DayStrip({ today, selected, hrefOf }) {
   />`;
 }
 
-// Periods chooses between the rankings of a day, a week and a month.
+// Periods chooses between the rankings of a day, a week, a month and a group's challenge.
 function Periods({ circle, period }) {
-  const options = ['day', 'week', 'month'].map((key) => [key, t(`per_${key}`)]);
+  const keys = ['day', 'week', 'month', circle.challenge && 'challenge'].filter(Boolean);
+  const options = keys.map((key) => [key, t(`per_${key}`)]);
   const choose = (key) => {
     location.hash = circle.href(...(key === 'day' ? [] : [key]));
   };
@@ -402,6 +404,7 @@ export function RankingScreen(props) {
     ? html`<${Hero} ...${{ ranking, state, view, correction }} stale=${stale && result} share=${extras.share} />`
     : html`<${HeroSkeleton} />`;
   const showActions = session.people && refresh;
+  useTitle((view.past || period !== 'day') && view.title);
   return html`${header ?? html`<h1 class="visually-hidden" tabindex="-1">${view.title}</h1>`}
     <${When} view=${view} />
     <div class="columns" ref=${columns}>

@@ -9,6 +9,8 @@ export const texts = {
     total: { one: '{n} day', other: '{n} days' },
     sum: 'Total',
     bestPlace: 'Best place',
+    placeAmongFriends: 'Among friends',
+    placeNote: 'of {total} · {day}',
     worldPlace: 'Place among all people',
     lastDays: 'The last 31 days',
     chart: {
@@ -38,6 +40,8 @@ export const texts = {
     total: '{n} 天',
     sum: '合计',
     bestPlace: '最好名次',
+    placeAmongFriends: '好友中',
+    placeNote: '共 {total} 人 · {day}',
     worldPlace: '全站名次',
     lastDays: '最近 31 天',
     chart: '{n} 天的每日步数：平均 {average}，最高 {best}（{day}）',

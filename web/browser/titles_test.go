@@ -1,0 +1,60 @@
+package browser
+
+import (
+	"strings"
+	"testing"
+)
+
+// The tab of the browser is named after the period that is shown, with dates as the visitor's own form
+// of the language writes them.
+func TestTitles(t *testing.T) {
+	t.Parallel()
+	for language, want := range map[string][]string{
+		"en-GB": {"Thursday 19 November", "16 Nov – 22 Nov", "November"},
+		"en-US": {"Thursday, November 19", "Nov 16 – Nov 22", "November"},
+	} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeService(t, false)
+			f.daysOf(rankingFrom(1, 2, 1), past(2, 1))
+			p := newPage(t, viewport{width: 390, height: 844, language: language})
+			p.signIn(f.URL, fakeToken())
+			p.until("today is there", "document.title === 'Today · Stepboard' && "+rankingShown)
+			for i, hash := range []string{"#/day/" + dayBefore, "#/week", "#/month"} {
+				p.goTo(hash)
+				p.until("a title of "+hash, "document.title !== 'Today · Stepboard'")
+				if title := eval[string](p, "document.title"); !strings.HasPrefix(title, want[i]) || !strings.HasSuffix(title, " · Stepboard") {
+					t.Errorf("%s is called %q, want %q", hash, title, want[i])
+				}
+			}
+			p.goTo("#/friends")
+			p.until("friends have their title", "document.title === 'Friends · Stepboard'")
+			p.goTo("#/")
+			p.until("today has its own again", "document.title === 'Today · Stepboard'")
+		})
+	}
+}
+
+// Of people with one score, rows say since when each has it.
+func TestTies(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	ranking := rankingFrom(1, 2, 3, 1, 4)
+	entries := ranking["entries"].([]any)
+	for i, at := range []string{"2026-11-20T01:00:00Z", "2026-11-20T02:03:04Z", "2026-11-20T02:03:05Z", "2026-11-20T01:00:00Z"} {
+		entries[i].(map[string]any)["reached_at"] = at
+	}
+	entries[2].(map[string]any)["score"] = entries[1].(map[string]any)["score"]
+	f.ranks(ranking)
+	p := newPage(t, narrow)
+	p.signIn(f.URL, fakeToken())
+	p.until("the ranking is there", rankingShown)
+	since := eval[[]string](p, "[...document.querySelectorAll('.row')].map((row) => row.querySelector('.since')?.textContent ?? '')")
+	times := eval[[]string](p, "['2026-11-20T02:03:04Z', '2026-11-20T02:03:05Z'].map((at) => 'since ' + new Intl.DateTimeFormat(navigator.languages[0], { hour: '2-digit', minute: '2-digit', second: '2-digit' }).format(new Date(at)))")
+	if want := []string{"", times[0], times[1], ""}; strings.Join(since, "|") != strings.Join(want, "|") {
+		t.Errorf("the rows say %q, want %q", since, want)
+	}
+	p.checkLayout("ties")
+	p.checkAccess("ties")
+	p.screenshot("ties-320")
+}
