@@ -129,9 +129,10 @@ function Row({ entry, best, own, passed, since, unit, href, after }) {
       <span class="who">
         <span class="naming">
           <${Name} user=${entry} />
-          ${own && tag} ${since && html`<span class="since">${since}</span>`}
+          ${own && tag}
         </span>
         <span class="bar"><span style=${{ transform: `scaleX(${scale})` }}></span></span>
+        ${since && html`<span class="since">${since}</span>`}
       </span>
       <span class="score">${formatNumber(entry.score)}</span>
     </span>`;
