@@ -95,7 +95,7 @@ pictures: build
 	TEST_BINARY=$(CURDIR)/stepboard PICTURES=$(CURDIR)/docs/images $(GO) test -count=1 -run '^TestPictures$$' ./web/browser
 
 sbom: build
-	$(GO) run ./scripts/sbom stepboard "$$(./stepboard version | cut -d' ' -f2 | tr -d ,)" web/package-lock.json >stepboard.cdx.json
+	$(GO) run ./scripts/sbom stepboard web/package-lock.json >stepboard.cdx.json
 
 licenses: build
 	$(GO) run ./scripts/licenses stepboard web/page/vendor/LICENSE.* $(addprefix web/docs/swagger-ui/,LICENSE NOTICE swagger-ui-bundle.js.LICENSE.txt) >THIRD_PARTY_LICENSES

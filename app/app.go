@@ -516,7 +516,7 @@ func (a *App) buildHandler(o Options) (err error) {
 		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0,
 		BasePath:       o.Config.HTTP.BasePath, Origins: o.Config.HTTP.CORSOrigins,
 		ProbesOnly: !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,
-		Registry: a.registry, Durations: a.durations, Grafana: o.Config.Page.GrafanaURL, Login: o.Config.Page.LoginURL, Log: o.Log, Requests: repeats.Unbounded(o.Log), Version: Version, Extra: o.Extra,
+		Registry: a.registry, Durations: a.durations, Grafana: o.Config.Page.GrafanaURL, Login: o.Config.Page.LoginURL, Log: o.Log, Requests: repeats.Unbounded(o.Log), Version: Version(), Extra: o.Extra,
 		Traces: o.Traces.Provider(), Sampled: o.Traces.sampled,
 	})
 	return err
@@ -580,6 +580,7 @@ func newLeases(st *stores.Stores) *lease.Service {
 func newRegistry(st *stores.Stores) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
+		collectors.NewBuildInfoCollector(),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)

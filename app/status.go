@@ -27,7 +27,7 @@ func (r Roles) String() string {
 // newReporter returns the reporter of this process. It is used after Build only: the
 // streams are built later.
 func (a *App) newReporter(o Options) *status.Reporter {
-	return status.NewReporter(status.NewStore(o.Stores.Jobs.Gorm), Version, o.Roles.String(), status.Source{
+	return status.NewReporter(status.NewStore(o.Stores.Jobs.Gorm), Version(), o.Roles.String(), status.Source{
 		Streams: func() int { return a.Streams.Subscribers() },
 		Refused: func() int64 {
 			refused := a.limits.Stats()

@@ -59,7 +59,7 @@ func NewTraces(ctx context.Context, cfg config.Traces, log *slog.Logger) (*Trace
 		return nil, fmt.Errorf("traces.endpoint: %w", err)
 	}
 	process, err := resource.New(ctx, resource.WithHost(), resource.WithAttributes(
-		attribute.String("service.name", "stepboard"), attribute.String("service.version", Version)))
+		attribute.String("service.name", "stepboard"), attribute.String("service.version", Version())))
 	if err != nil {
 		return nil, fmt.Errorf("describe the process to traces.endpoint: %w", err)
 	}

@@ -17,7 +17,7 @@ func (p *program) openAPICommand() *cobra.Command {
 		Short: "Print the description of the API, for generators of clients",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(context.Context, []string) error {
-			document, err := handlers.OpenAPI(app.Version)
+			document, err := handlers.OpenAPI(app.Version())
 			if err != nil {
 				return err
 			}

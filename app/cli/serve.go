@@ -148,7 +148,7 @@ func (p *program) serveApp(ctx context.Context, a *app.App, o app.Options) error
 		return errors.Join(fmt.Errorf("http.metrics_addr: %w", err), listener.Close())
 	}
 	defer stopMetrics()
-	o.Log.Info("serving", "addr", listener.Addr().String(), "version", app.Version)
+	o.Log.Info("serving", "addr", listener.Addr().String(), "version", app.Version())
 	if o.Stores.Folder != nil {
 		p.greet(cfg, o.Stores.Folder, listener.Addr())
 	}

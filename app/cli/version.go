@@ -33,5 +33,5 @@ func versionText() string {
 			}
 		}
 	}
-	return fmt.Sprintf("stepboard %s, commit %s, %s", app.Version, commit, runtime.Version())
+	return fmt.Sprintf("stepboard %s, commit %s, %s", app.Version(), commit, runtime.Version())
 }

@@ -2,14 +2,15 @@ package e2e_test
 
 import (
 	"bytes"
-	"runtime"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
-	"stepboard/app"
 	"stepboard/app/cli"
 	"stepboard/app/e2e/harness"
 	"stepboard/config"
+	"stepboard/internal/testenv"
 )
 
 // withSecret is the flag that signing a token needs.
@@ -100,11 +101,31 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// versionOf matches what a program says of itself that was built from a checkout, and others.
+var versionOf = regexp.MustCompile(`^stepboard (\d+\.\d+\.\d+\S*|devel), commit ([0-9a-f]{40}|unknown), (go\S+)\n$`)
+
+// version returns the version of the program that tests start.
+func version(t *testing.T) string {
+	t.Helper()
+	text, stderr, _ := testenv.Run(t, "version")
+	parts := versionOf.FindStringSubmatch(text)
+	if parts == nil {
+		t.Fatalf("prints %q, %s", text, stderr)
+	}
+	if info, err := os.Stat("../../.git"); err == nil && info.IsDir() && (parts[1] == "devel" || parts[2] == "unknown") {
+		t.Errorf("a program of a checkout prints %q", text)
+	}
+	return parts[1]
+}
+
+// A program and its metrics say which version it is: that of the tag or commit.
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	text := command("version").Succeeds(t)
-	if want := "stepboard " + app.Version + ", commit "; !strings.HasPrefix(text, want) || !strings.HasSuffix(text, ", "+runtime.Version()+"\n") {
-		t.Errorf("prints %q", text)
+	want := version(t)
+	p := testenv.ServeFolder(t, t.TempDir(), withSecret)
+	_, text := harness.Get(t, p.Process, "/metrics")
+	if line := `go_build_info{checksum="",path="stepboard",version="v` + want; want != "devel" && !strings.Contains(text, line) {
+		t.Errorf("the metrics lack %s", line)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // documentedCodes returns the error codes that /openapi.json lists, by operation ("GET
 // /v1/boards") and status; none for the statuses of success.
 var documentedCodes = sync.OnceValues(func() (map[string]map[int][]models.Code, error) {
-	document, err := handlers.OpenAPI(app.Version)
+	document, err := handlers.OpenAPI(app.Version())
 	if err != nil {
 		return nil, err
 	}

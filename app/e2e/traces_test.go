@@ -17,7 +17,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"stepboard/app"
 	"stepboard/app/e2e/harness"
 	"stepboard/config"
 	"stepboard/internal/testenv"
@@ -243,7 +242,7 @@ func TestServeSendsItsTraces(t *testing.T) {
 	if len(spans) != 1 || !strings.Contains(p.Log(), fmt.Sprintf(`"trace_id":"%x"`, spans[0].TraceId)) {
 		t.Errorf("%v\n%s", spans, p.Log())
 	}
-	if !bytes.Contains(c.bytes, []byte("stepboard")) || !bytes.Contains(c.bytes, []byte(app.Version)) {
+	if !bytes.Contains(c.bytes, []byte("stepboard")) || !bytes.Contains(c.bytes, []byte(version(t))) {
 		t.Error("the traces don't say whose they are")
 	}
 }

@@ -21,24 +21,22 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: sbom BINARY VERSION package-lock.json")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: sbom BINARY package-lock.json")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1], os.Args[2], os.Args[3], os.Stdout); err != nil {
+	if err := run(os.Args[1], os.Args[2], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "sbom:", err)
 		os.Exit(1)
 	}
 }
 
-// run writes the document of the binary at path. The linker records the version
-// of a release only in a checkout of its tag, so it is an argument.
-func run(path, version, lockFile string, out io.Writer) error {
+// run writes the document of the binary at path.
+func run(path, lockFile string, out io.Writer) error {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	info.Main.Version = version
 	lock, err := os.ReadFile(lockFile) //nolint:gosec // the caller names it
 	if err != nil {
 		return err
