@@ -26,7 +26,7 @@
 GO ?= go
 PRETTIER = npx --yes prettier@3.10.1
 CLIENT = clients/typescript
-GOLANGCI_LINT = $(GO) tool -modfile=tools/go.mod golangci-lint
+GOLANGCI_LINT = $(GO) tool -modfile=tools/golangci-lint/go.mod golangci-lint
 
 # Gin's msgpack codec, which nothing here uses, takes half a minute to compile.
 # Every go command gets this tag, so that all of them share one build cache.
@@ -101,7 +101,7 @@ licenses: build
 	$(GO) run ./scripts/licenses stepboard web/page/vendor/LICENSE.* $(addprefix web/docs/swagger-ui/,LICENSE NOTICE swagger-ui-bundle.js.LICENSE.txt) >THIRD_PARTY_LICENSES
 
 vulncheck:
-	$(GO) tool -modfile=tools/go.mod govulncheck ./...
+	$(GO) tool -modfile=tools/govulncheck/go.mod govulncheck ./...
 
 FUZZTIME ?= 3s
 
