@@ -34,11 +34,11 @@ var streamFriends = operation{
 	id:      "streamFriendRanking",
 	summary: "Watch oneself among one's friends",
 	description: "The first page of the user and the user's friends as server-sent events: one event at once, and one whenever the page has changed. " +
-		"Each `ranking` event's data is what GET /v1/boards/{board}/friends answers; `?limit=` is the size of the page. " +
+		"Each `ranking` event's data is what GET /v1/boards/{board}/friends answers; `?limit=` is the size of the page, and `?include=likes` adds the likes. " +
 		"A comment every 15 seconds keeps the connection open. An `error` event with a problem ends the stream; its code is `unauthenticated` " +
 		"when the token has expired: get a new one and connect again. It also ends when the service stops, " +
 		"and after five minutes, so that the token is checked again; connect again then. A user may have five streams at once, and an address `limits.streams_per_address`.",
-	errors:    []models.Code{models.CodeBoardNotFound, models.CodeOffsetRequired},
+	errors:    []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeOffsetRequired},
 	responses: streamResponses,
 }
 
@@ -47,7 +47,7 @@ var streamGroup = operation{
 	summary: "Watch a group's ranking",
 	description: "What GET /v1/boards/{board}/groups/{group} answers, as the events of GET /v1/boards/{board}/friends/stream. " +
 		"The stream of a user who has left the group ends with an `error` event of code `not_found`.",
-	errors:    []models.Code{models.CodeBoardNotFound, models.CodeNotFound, models.CodeOffsetRequired},
+	errors:    []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeNotFound, models.CodeOffsetRequired},
 	responses: streamResponses,
 }
 
@@ -63,8 +63,9 @@ func streamResponses() map[string]*huma.Response {
 
 // StreamInput picks a board and the size of the page of each event.
 type StreamInput struct {
-	Board string `path:"board" doc:"The board's name" example:"steps"`
-	Limit int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"Most entries of an event"`
+	Board   string `path:"board" doc:"The board's name" example:"steps"`
+	Limit   int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"Most entries of an event"`
+	Include string `query:"include" enum:"likes" doc:"likes: each entry has likes and liked. Daily boards only"`
 	LocalTime
 	OnBehalf
 }
@@ -92,7 +93,7 @@ func (h *streamHandlers) stream(
 	}
 	starting, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	q := stream.Query{Board: in.Board, Viewer: viewer, Group: group, Offset: offset, Limit: in.Limit}
+	q := stream.Query{Board: in.Board, Viewer: viewer, Group: group, Offset: offset, Limit: in.Limit, Likes: in.Include != ""}
 	subscriber, err := h.streams.Subscribe(starting, q, callerFrom(ctx).address)
 	if err != nil {
 		return nil, err

@@ -181,17 +181,18 @@ func TestStreamIsRefused(t *testing.T) {
 	t.Parallel()
 	const request = "GET /v1/boards/steps/friends/stream"
 	config := func(r *recorder) handlers.Config { return handlers.Config{Streams: refusing{r}} }
-	subscribed := []string{"Subscribe {Board:steps Viewer:1001 Group: Offset: Limit:50} from "}
+	subscribed := []string{"Subscribe {Board:steps Viewer:1001 Group: Offset: Limit:50 Likes:false} from "}
 	runCases(t, config, []testCase{
 		{"too many streams", "1001", request, "", models.Errorf(models.CodeRateLimited, "enough"), subscribed, "429 rate_limited: enough"},
 		{"the store is away", "1001", request, "", errUnavailable, subscribed, wantUnavailable},
 		{"an unknown error", "1001", request, "", errUnknown, subscribed, wantInternal},
-		{"a service for a user", "service", request + "?user_id=1001&limit=7", "", errUnavailable, []string{"Subscribe {Board:steps Viewer:1001 Group: Offset: Limit:7} from "}, wantUnavailable},
+		{"a service for a user", "service", request + "?user_id=1001&limit=7&include=likes", "", errUnavailable, []string{"Subscribe {Board:steps Viewer:1001 Group: Offset: Limit:7 Likes:true} from "}, wantUnavailable},
 		{"at an offset", "1001", request + "?utc_offset=-03:30", "", errUnavailable,
-			[]string{"Subscribe {Board:steps Viewer:1001 Group: Offset:-03:30 Limit:50} from "}, wantUnavailable},
+			[]string{"Subscribe {Board:steps Viewer:1001 Group: Offset:-03:30 Limit:50 Likes:false} from "}, wantUnavailable},
 		{"at no offset", "1001", request + "?utc_offset=3", "", nil, nil, "422 validation_failed: query.utc_offset: …"},
 		{"a service for nobody", "service", request, "", nil, nil,
 			"422 validation_failed: query.user_id: a service token must name the user that it acts for"},
+		{"with something else", "1001", request + "?include=friends", "", nil, nil, "422 validation_failed: query.include: …"},
 		{"too large a page", "1001", request + "?limit=201", "", nil, nil, "422 validation_failed: query.limit: …"},
 		{"a day", "1001", request + "?date=2026-11-20", "", nil, nil, "422 validation_failed: query.date: …"},
 	})

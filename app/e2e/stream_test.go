@@ -177,6 +177,23 @@ func (s *streamServer) upload(user models.UserID, steps int) {
 	s.want(s.as(user, "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":"2026-11-20","score":%d}`, steps)), http.StatusOK, nil)
 }
 
+// A stream with likes goes on with each of them.
+func TestStreamOfLikes(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		s := newStreamServer(t, env, stream.Limits{})
+		s.upload("2", 100)
+		e, status, _ := s.open("1", "?include=likes")
+		if r := e.ranking(); status != http.StatusOK || *r.Entries[0].Likes != 0 || *r.Entries[0].Liked {
+			t.Errorf("%d, %+v", status, r)
+		}
+		s.want(s.as("1", "PUT", "/v1/boards/steps/likes/2", nil), http.StatusNoContent, nil)
+		if r := e.ranking(); *r.Entries[0].Likes != 1 || !*r.Entries[0].Liked {
+			t.Errorf("after a like: %+v", r)
+		}
+	})
+}
+
 // A stream begins with the ranking and goes on with each change, and with
 // nothing else.
 func TestStream(t *testing.T) {

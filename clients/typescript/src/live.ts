@@ -35,6 +35,8 @@ export interface LiveOptions {
   group?: string;
   /** The most entries, 1 to 200; 50 by default. */
   limit?: number;
+  /** likes: each entry has its likes, of daily boards only. */
+  include?: 'likes';
   /**
    * Returns how far the user's clock is ahead of UTC, such as +08:00. Boards whose time_zone
    * is local need it. It is called for each connection, because clocks change.
@@ -85,13 +87,13 @@ async function readEvents(
 /** followRanking follows the ranking among friends, or of a group, on a board. */
 export function followRanking(
   connection: Connection,
-  { board, group, limit = 50, utcOffset, onChange, stream = true }: LiveOptions,
+  { board, group, limit = 50, include, utcOffset, onChange, stream = true }: LiveOptions,
 ): Live {
   const { clock } = connection;
   const path = `/v1/boards/{board}/${group ? 'groups/{group}' : 'friends'}`;
   const options = (): AnyOptions => ({
     path: { board, ...(group && { group }) },
-    query: { limit, utc_offset: utcOffset?.() },
+    query: { limit, include, utc_offset: utcOffset?.() },
   });
   let streams = stream && !!platform.AbortController && !!platform.TextDecoder;
   let last: LiveState = { state: 'offline', ranking: null, at: 0, error: null };

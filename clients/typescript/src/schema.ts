@@ -606,7 +606,7 @@ export interface paths {
         };
         /**
          * Watch oneself among one's friends
-         * @description The first page of the user and the user's friends as server-sent events: one event at once, and one whenever the page has changed. Each `ranking` event's data is what GET /v1/boards/{board}/friends answers; `?limit=` is the size of the page. A comment every 15 seconds keeps the connection open. An `error` event with a problem ends the stream; its code is `unauthenticated` when the token has expired: get a new one and connect again. It also ends when the service stops, and after five minutes, so that the token is checked again; connect again then. A user may have five streams at once, and an address `limits.streams_per_address`.
+         * @description The first page of the user and the user's friends as server-sent events: one event at once, and one whenever the page has changed. Each `ranking` event's data is what GET /v1/boards/{board}/friends answers; `?limit=` is the size of the page, and `?include=likes` adds the likes. A comment every 15 seconds keeps the connection open. An `error` event with a problem ends the stream; its code is `unauthenticated` when the token has expired: get a new one and connect again. It also ends when the service stops, and after five minutes, so that the token is checked again; connect again then. A user may have five streams at once, and an address `limits.streams_per_address`.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -5247,6 +5247,8 @@ export interface operations {
             query?: {
                 /** @description Most entries of an event */
                 limit?: number;
+                /** @description likes: each entry has likes and liked. Daily boards only */
+                include?: "likes";
                 /**
                  * @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it
                  * @example +08:00
@@ -5285,6 +5287,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["BoardNotFound"];
+            409: components["responses"]["BoardKind"];
             422: components["responses"]["UtcOffsetRequiredOrValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
@@ -5356,6 +5359,8 @@ export interface operations {
             query?: {
                 /** @description Most entries of an event */
                 limit?: number;
+                /** @description likes: each entry has likes and liked. Daily boards only */
+                include?: "likes";
                 /**
                  * @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it
                  * @example +08:00
@@ -5399,6 +5404,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["BoardNotFoundOrNotFound"];
+            409: components["responses"]["BoardKind"];
             422: components["responses"]["UtcOffsetRequiredOrValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];

@@ -229,6 +229,14 @@ test('The offset of the clock is read anew for each connection', async () => {
   live.stop();
 });
 
+test('Streams and polls include what is asked for', async () => {
+  const { live, paths } = start([new FakeStream().answer, polled(1)], { include: 'likes' });
+  await settle();
+  await live.refresh();
+  assert.deepEqual(paths(), [`${streamPath}&include=likes`, `${pollPath}&include=likes`]);
+  live.stop();
+});
+
 test('refresh shows the ranking at once', async () => {
   const stream = new FakeStream();
   const { live, seen } = start([stream.answer, polled(2)]);

@@ -41,6 +41,8 @@ type Query struct {
 	Offset models.UTCOffset
 	// Limit is the size of the page.
 	Limit int
+	// Likes is whether entries have their likes.
+	Likes bool
 }
 
 // Limits bounds polls and subscriptions. A field that is 0 has its default.
@@ -213,7 +215,7 @@ func (s *Service) poll(ctx context.Context, q Query, buf []byte) ([]byte, error)
 	var (
 		r    *models.Ranking
 		err  error
-		page = ranking.Query{Board: q.Board, Viewer: q.Viewer, Offset: q.Offset, Limit: q.Limit}
+		page = ranking.Query{Board: q.Board, Viewer: q.Viewer, Offset: q.Offset, Limit: q.Limit, Likes: q.Likes}
 	)
 	if q.Group == "" {
 		r, err = s.rankings.Friends(ctx, page)
