@@ -1,15 +1,32 @@
-// node build.mjs FILE bundles the client into a file. Without one it builds dist/, the
-// npm package.
+// node build.mjs FILE bundles the client into a module for the page. Without a file it builds dist/, what
+// the npm package has: a module and a CommonJS module, each with its types and a source map.
 import { execFileSync } from 'node:child_process';
+import { copyFileSync, cpSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { build } from 'esbuild';
 
-const [outfile] = process.argv.slice(2);
-await build({
-  entryPoints: ['src/index.ts'],
-  outfile: outfile ?? 'dist/index.js',
-  bundle: true,
-  minify: true,
-  format: 'esm',
-  target: 'es2020',
-});
-if (!outfile) execFileSync('node_modules/.bin/tsc', [], { stdio: 'inherit' });
+const [page] = process.argv.slice(2);
+const bundle = (outfile, format) =>
+  build({
+    entryPoints: ['src/index.ts'],
+    outfile,
+    bundle: true,
+    minify: true,
+    sourcemap: !page,
+    format,
+    target: 'es2020',
+  });
+
+if (page) {
+  await bundle(page, 'esm');
+} else {
+  rmSync('dist', { recursive: true, force: true });
+  await bundle('dist/index.js', 'esm');
+  await bundle('dist/commonjs/index.js', 'cjs');
+  execFileSync('node_modules/.bin/tsc', [], { stdio: 'inherit' });
+  // Types count as those of a module or of CommonJS by the nearest package.json.
+  for (const name of readdirSync('dist').filter((name) => name.endsWith('.d.ts'))) {
+    cpSync(`dist/${name}`, `dist/commonjs/${name}`);
+  }
+  writeFileSync('dist/commonjs/package.json', '{ "type": "commonjs" }\n');
+  copyFileSync('../../LICENSE', 'LICENSE');
+}

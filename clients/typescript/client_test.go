@@ -18,7 +18,7 @@ import (
 func openAPIFile(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "openapi.json")
-	document := testenv.Must(handlers.OpenAPI(app.Version))
+	document := testenv.Must(handlers.OpenAPI(app.Version()))
 	if err := os.WriteFile(path, document, 0o600); err != nil {
 		t.Fatal(err)
 	}
