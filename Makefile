@@ -21,6 +21,9 @@
 # make fuzz    tries generated inputs on every decoder, FUZZTIME long each.
 # make soak    repeats the tests that kill processes many times, runs all tests under the
 #              race detector, and tries inputs for a minute on each decoder: some hours.
+# make release-check  makes a snapshot of a release for this machine in dist, and tries its archive,
+#              package and chart. Needs root on Debian.
+# make release  publishes the release of the tag that is checked out: see CONTRIBUTING.md.
 # make bench   measures rates and memory for some minutes, with every core.
 
 GO ?= go
@@ -47,7 +50,7 @@ TAGGED = $(shell grep -rl --include='*_test.go' '^//go:build !race' app handlers
 TESTS_OF_TAGGED = $(shell grep -hoP '^func \KTest\w+' $(TAGGED) | paste -sd'|')
 TEST = TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -vet=off
 
-.PHONY: build client check test lint generate format pictures sbom licenses vulncheck fuzz soak bench
+.PHONY: build client check test lint generate format pictures sbom licenses vulncheck fuzz soak bench release-check release
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o stepboard .
@@ -84,7 +87,7 @@ lint:
 generate: client
 	$(GO) generate ./...
 	cd web && npm run vendor
-	cd $(CLIENT) && npm run generate && npm run build && cp dist/index.js ../../web/page/vendor/stepboard.js
+	cd $(CLIENT) && npm run generate && node build.mjs ../../web/page/vendor/stepboard.js
 
 format:
 	$(PRETTIER) --write web $(CLIENT)
@@ -115,3 +118,9 @@ soak: build
 
 bench:
 	scripts/with-servers $(GO) run ./bench
+
+release-check:
+	scripts/release-check
+
+release:
+	scripts/release
