@@ -28,7 +28,7 @@ var getInvite = operation{
 }
 
 type invitation struct {
-	InviteCode string `json:"invite_code" doc:"The user's invite code" example:"KX7WQ2M5A4TDZBNC"`
+	InviteCode string `json:"invite_code" doc:"The user's invite code" example:"HX3PQ7N5B6RDZBNC"`
 }
 
 func (h *inviteHandlers) get(ctx context.Context, user models.UserID, _ *OnBehalf) (*output[invitation], error) {
@@ -55,9 +55,9 @@ var getInviter = operation{
 	errors: []models.Code{models.CodeNotFound},
 }
 
-// CodeInput names an invite code in the path.
-type CodeInput struct {
-	Code string `path:"code" minLength:"1" maxLength:"64" pattern:"^[^\\x00-\\x1f\\x7f]*$" doc:"The invite code" example:"KX7WQ2M5A4TDZBNC"`
+// FriendCodeInput names an invite code of a user in the path.
+type FriendCodeInput struct {
+	Code string `path:"code" minLength:"1" maxLength:"64" pattern:"^[^\\x00-\\x1f\\x7f]*$" doc:"The invite code" example:"HX3PQ7N5B6RDZBNC"`
 	OnBehalf
 }
 
@@ -72,18 +72,27 @@ func inviterOutput(i friends.Inviter, err error) (*output[inviter], error) {
 	return outputOf(inviter{i.User, i.Nickname, i.AvatarURL, i.Friends}, err)
 }
 
-func (h *inviteHandlers) inviter(ctx context.Context, user models.UserID, in *CodeInput) (*output[inviter], error) {
+func (h *inviteHandlers) inviter(ctx context.Context, user models.UserID, in *FriendCodeInput) (*output[inviter], error) {
 	return inviterOutput(h.service.Inviter(ctx, user, in.Code))
 }
 
 var joinFriend = operation{
 	id:      "joinFriend",
 	summary: "Become friends by an invite code",
-	description: "Become a friend of the user who has the invite code, such as `{\"invite_code\":\"KX7WQ2M5A4TDZBNC\"}`. Lower case and spaces around it are accepted. " +
+	description: "Become a friend of the user who has the invite code, such as `{\"invite_code\":\"HX3PQ7N5B6RDZBNC\"}`. Lower case and spaces around it are accepted. " +
 		"Who does so again gets the same answer. A user may try ten codes a minute, those of groups included (setting limits.joins_per_minute).",
 	errors: bodyErrors(models.CodeNotFound, models.CodeFriendLimit),
 }
 
-func (h *inviteHandlers) join(ctx context.Context, user models.UserID, in *joinInput) (*output[inviter], error) {
+type joinFriendInput struct {
+	OnBehalf
+	Body friendCode
+}
+
+type friendCode struct {
+	InviteCode string `json:"invite_code" minLength:"1" maxLength:"64" doc:"The invite code" example:"HX3PQ7N5B6RDZBNC"`
+}
+
+func (h *inviteHandlers) join(ctx context.Context, user models.UserID, in *joinFriendInput) (*output[inviter], error) {
 	return inviterOutput(h.service.Join(ctx, user, in.Body.InviteCode))
 }

@@ -25,6 +25,12 @@ var getGroupInvitation = operation{
 	errors:      []models.Code{models.CodeNotFound},
 }
 
+// GroupCodeInput names an invite code of a group in the path.
+type GroupCodeInput struct {
+	Code string `path:"code" minLength:"1" maxLength:"64" pattern:"^[^\\x00-\\x1f\\x7f]*$" doc:"The invite code" example:"KX7WQ2M5A4TDZBNC"`
+	OnBehalf
+}
+
 type groupInvitation struct {
 	GroupID   models.GroupID `json:"group_id" doc:"The group" example:"mfrggzdfmztwq2lk"`
 	Name      string         `json:"name" doc:"Its name" example:"Family"`
@@ -35,7 +41,7 @@ type groupInvitation struct {
 	AvatarURL string         `json:"avatar_url" doc:"The owner's; empty if the owner has set none"`
 }
 
-func (h *groupInviteHandlers) invitation(ctx context.Context, user models.UserID, in *CodeInput) (*output[groupInvitation], error) {
+func (h *groupInviteHandlers) invitation(ctx context.Context, user models.UserID, in *GroupCodeInput) (*output[groupInvitation], error) {
 	i, err := h.service.Invitation(ctx, user, in.Code)
 	return outputOf(groupInvitation{
 		GroupID: i.GroupID, Name: i.Name, Members: i.Members, Member: i.Member, OwnerID: i.OwnerID, Nickname: i.Nickname, AvatarURL: i.AvatarURL,

@@ -157,7 +157,7 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	registerForUser(api, "POST /v1/groups/{group}/invite", groups.renew, renewInvite)
 	members := &memberHandlers{c.Groups, c.Cursors}
 	joining := &groupInviteHandlers{c.Groups}
-	registerForUser(api, "GET /v1/groups/invites/{code}", joining.invitation, getGroupInvitation)
+	registerForUser(api, "GET /v1/group-invites/{code}", joining.invitation, getGroupInvitation)
 	registerForUser(api, "POST /v1/groups/join", joining.join, joinGroup)
 	registerForUser(api, "GET /v1/groups/{group}", members.show, getGroup)
 	registerForUser(api, "DELETE /v1/groups/{group}/members/{id}", members.remove, removeMember)

@@ -153,7 +153,7 @@ func TestInvitation(t *testing.T) {
 	f.ranks(rankingFrom(1, 2, 3, 1))
 	group := map[string]any{"group_id": "g1", "name": "Family", "owner_id": "2", "invite_code": "CODE", "members": 2}
 	invitation := map[string]any{"group_id": "g1", "name": "Family", "owner_id": "2", "nickname": "Ben", "avatar_url": "", "members": 2, "member": false}
-	f.returns("GET /v1/groups/invites/CODE", invitation)
+	f.returns("GET /v1/group-invites/CODE", invitation)
 	f.refuses("POST /v1/groups/join", http.StatusConflict, "group_full")
 	p := newPage(t, phone)
 	p.open(f.URL + "/#/join/CODE")

@@ -1,9 +1,10 @@
 // The reference of the API. Its examples work as they stand: their dates are moved so
 // that the day of the examples is the current one, and in the demo a token is filled in,
-// and a group and a friend of its user.
+// and a group, a friend, and an invitation of its user.
 const dayOfExamples = '2026-11-20';
 const groupOfExamples = 'kx7wq2m5a4tdzbnc';
 const codeOfExamples = 'KX7WQ2M5A4TDZBNC';
+const inviteOfExamples = 'HX3PQ7N5B6RDZBNC';
 
 const fetchJSON = async (path, headers) => (await fetch(path, { headers })).json();
 
@@ -22,7 +23,7 @@ function localDay() {
 }
 
 // signInToDemo returns a token of the demo's first user, the current day of its board of
-// days, a group that the user owns, and a friend with a score.
+// days, a group that the user owns, a friend with a score, and somebody's invite code.
 async function signInToDemo() {
   const { people } = await fetchJSON('demo/people');
   const { token, user_id: user } = people[0];
@@ -31,17 +32,20 @@ async function signInToDemo() {
   const { name, current } = boards.find(({ kind }) => kind === 'daily');
   const { groups } = await get('v1/groups');
   const { entries } = await get(`v1/boards/${name}/friends`);
+  const inviter = { Authorization: `Bearer ${people.at(-1).token}` };
   return {
     token,
     day: current.date,
     group: groups.find(({ owner_id: owner }) => owner === user),
     friend: entries.find(({ user_id: id }) => id !== user)?.user_id,
+    invite: (await fetchJSON('v1/me/invite', inviter)).invite_code,
   };
 }
 
-// fillIn puts a group in place of that of the examples, and a friend as the one whose score
-// is liked.
-function fillIn(text, group, friend) {
+// fillIn puts a group and an invite code in place of those of the examples, and a friend as the one
+// whose score is liked.
+function fillIn(text, { group, friend, invite }) {
+  if (invite) text = text.replaceAll(inviteOfExamples, invite);
   if (group) {
     text = text
       .replaceAll(groupOfExamples, group.group_id)
@@ -85,9 +89,9 @@ async function start() {
   followScheme();
   const isDemo = document.documentElement.hasAttribute('data-demo');
   const description = await (await fetch('openapi.json')).text();
-  const { token, day, group, friend } = isDemo ? await signInToDemo() : { day: localDay() };
+  const { token, day, ...examples } = isDemo ? await signInToDemo() : { day: localDay() };
   window.ui = SwaggerUIBundle({
-    spec: fillIn(moveDates(description, day), group, friend),
+    spec: fillIn(moveDates(description, day), examples),
     dom_id: '#docs',
     deepLinking: true,
     validatorUrl: null,

@@ -179,7 +179,7 @@ export function Join({ session: { token }, path: [code = ''], notify }) {
     to: groupHref(group),
   });
   return html`<${Invited}
-    look="/v1/groups/invites"
+    look="/v1/group-invites"
     accept="/v1/groups/join"
     action=${t('join')}
     accepted=${(group) => [groupHref(group), t('groupJoined', { name: group.name })]}

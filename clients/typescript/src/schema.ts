@@ -906,7 +906,7 @@ export interface paths {
         put?: never;
         /**
          * Become friends by an invite code
-         * @description Become a friend of the user who has the invite code, such as `{"invite_code":"KX7WQ2M5A4TDZBNC"}`. Lower case and spaces around it are accepted. Who does so again gets the same answer. A user may try ten codes a minute, those of groups included (setting limits.joins_per_minute).
+         * @description Become a friend of the user who has the invite code, such as `{"invite_code":"HX3PQ7N5B6RDZBNC"}`. Lower case and spaces around it are accepted. Who does so again gets the same answer. A user may try ten codes a minute, those of groups included (setting limits.joins_per_minute).
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -1011,6 +1011,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/group-invites/{code}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show which group invites
+         * @description Show what an invite code of a group is for, before anything changes. Tries are limited as in POST /v1/groups/join.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        get: operations["getGroupInvitation"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/groups": {
         parameters: {
             query?: never;
@@ -1033,28 +1055,6 @@ export interface paths {
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
         post: operations["createGroup"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/v1/groups/invites/{code}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * Show which group invites
-         * @description Show what an invite code of a group is for, before anything changes. Tries are limited as in POST /v1/groups/join.
-         *
-         *     With a user's token; with a service token on behalf of ?user_id=.
-         */
-        get: operations["getGroupInvitation"];
-        put?: never;
-        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2097,6 +2097,13 @@ export interface components {
              */
             user_id: string;
         };
+        FriendCode: {
+            /**
+             * @description The invite code
+             * @example HX3PQ7N5B6RDZBNC
+             */
+            invite_code: string;
+        };
         FriendCount: {
             /**
              * Format: int64
@@ -2368,7 +2375,7 @@ export interface components {
         Invitation: {
             /**
              * @description The user's invite code
-             * @example KX7WQ2M5A4TDZBNC
+             * @example HX3PQ7N5B6RDZBNC
              */
             invite_code: string;
         };
@@ -5934,7 +5941,7 @@ export interface operations {
             path: {
                 /**
                  * @description The invite code
-                 * @example KX7WQ2M5A4TDZBNC
+                 * @example HX3PQ7N5B6RDZBNC
                  */
                 code: string;
             };
@@ -5972,7 +5979,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["InviteCode"];
+                "application/json": components["schemas"]["FriendCode"];
             };
         };
         responses: {
@@ -6182,6 +6189,42 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    getGroupInvitation: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The invite code
+                 * @example KX7WQ2M5A4TDZBNC
+                 */
+                code: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupInvitation"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listGroups: {
         parameters: {
             query?: {
@@ -6242,42 +6285,6 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["GroupLimit"];
             413: components["responses"]["BodyTooLarge"];
-            422: components["responses"]["ValidationFailed"];
-            429: components["responses"]["RateLimited"];
-            500: components["responses"]["Internal"];
-            503: components["responses"]["Unavailable"];
-        };
-    };
-    getGroupInvitation: {
-        parameters: {
-            query?: {
-                /** @description The user that a service acts for; a user's own id may be given too */
-                user_id?: string;
-            };
-            header?: never;
-            path: {
-                /**
-                 * @description The invite code
-                 * @example KX7WQ2M5A4TDZBNC
-                 */
-                code: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["GroupInvitation"];
-                };
-            };
-            401: components["responses"]["Unauthenticated"];
-            403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
