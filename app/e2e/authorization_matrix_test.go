@@ -93,7 +93,7 @@ func matrix() map[string]access {
 
 		"GET /v1/groups":                         {by: users, own: 200},
 		"POST /v1/groups":                        {by: users, own: 201, body: `{"name":"Family"}`},
-		"GET /v1/group-invites/{code}":          {by: users, own: 200, id: "<code>"},
+		"GET /v1/group-invites/{code}":           {by: users, own: 200, id: "<code>"},
 		"POST /v1/groups/join":                   {by: users, own: 200, body: `{"invite_code":"<code>"}`},
 		"GET /v1/groups/{group}":                 {by: users, own: 200, stranger: 404},
 		"PUT /v1/groups/{group}":                 {by: users, own: 200, friend: 403, stranger: 404, body: `{"name":"Work"}`},

@@ -47,7 +47,8 @@ var replacements = []struct{ doc, command, instead, why string }{
 	{"CONTRIBUTING.md", "make lint", "make --dry-run lint", "it takes minutes"},
 	{"docs/client.md", "npm ci", "", "make test does"},
 	{"docs/client.md", "npm run build", "", "the client's own tests do, elsewhere"},
-	{"docs/client.md", "npm install ../stepboard/clients/typescript", "", "it is for another folder"},
+	{"docs/client.md", "npm pack", "", "the client's own tests pack and install it"},
+	{"docs/client.md", "npm install ../stepboard/clients/typescript/stepboard-0.1.0.tgz", "", "it is for another folder"},
 	{"docs/performance.md", "make bench", "make --dry-run bench", "it takes minutes and all cores"},
 	{"docs/performance.md", "scripts/with-servers go run ./bench -board 50000 -rounds 1 -time 1s", "go run ./bench -board 50000 -rounds 1 -time 1s -h", "it takes minutes and all cores"},
 }

@@ -270,7 +270,7 @@ func TestOpenAPIListsTheStatuses(t *testing.T) {
 		"post /v1/me/invite":                      "200",
 		"get /v1/friends/invites/{code}":          "200 404",
 		"post /v1/friends/join":                   "200 400 404 408 409 413",
-		"get /v1/group-invites/{code}":           "200 404",
+		"get /v1/group-invites/{code}":            "200 404",
 		"get /v1/me/privacy":                      "200",
 		"put /v1/me/privacy":                      "200 400 408 413",
 		"get /v1/hidden-from":                     "200 400",

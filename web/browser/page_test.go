@@ -466,3 +466,22 @@ func TestBars(t *testing.T) {
 	}
 	p.screenshot("bars-1280")
 }
+
+// With large letters the viewer's heart stays in the viewer's row.
+func TestHeartInLargeLetters(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	f.daysOf(rankingFrom(1, 2, 3, 1, 4), past(2, 1))
+	p := newPage(t, phone)
+	p.signIn(f.URL, fakeToken())
+	p.until("the heart is there", "document.querySelector('.own .heart') !== null")
+	p.setLetters(32)
+	p.until("text has its size", "getComputedStyle(document.documentElement).fontSize === '32px'")
+	eval[any](p, "document.querySelector('.columns').classList.add('hero-gone')")
+	if !eval[bool](p, `(() => {
+		const [row, heart] = ['.own', '.own .heart'].map((e) => document.querySelector(e).getBoundingClientRect());
+		return heart.top >= row.top - 1 && heart.bottom <= row.bottom + 1;
+	})()`) {
+		t.Error("the viewer's heart is outside of the viewer's row")
+	}
+}
