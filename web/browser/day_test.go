@@ -84,6 +84,10 @@ func TestPodium(t *testing.T) {
 	if eval[bool](p, "document.querySelector('.day-card, .champion') !== null") {
 		t.Error("a day without scores has a card or a header")
 	}
+	if tick := eval[float64](p, "document.querySelector('.hero .pill.final .icon').getBoundingClientRect().height"); tick < 8 || tick > 20 {
+		t.Errorf("the tick of an empty day is %.0f pixels high", tick)
+	}
+	p.screenshot("empty-day-390")
 }
 
 // Rows have an arrow for places won and lost since the last look, until the next day. What

@@ -106,7 +106,7 @@ function HeroWithoutScore({ ranking, state, view, correction, stale }) {
     <${Champion} ranking=${ranking} />
     <div class="figures">
       <h2>${excluded ? t('notRanked') : view.noScore}</h2>
-      <${StatusPill} state=${state} final=${champion && ranking.final} />
+      <${StatusPill} state=${state} final=${ranking.final} />
     </div>
     <${HeroNote} stale=${stale} correction=${excluded && correction}>
       <p class="goal">${view.noScoreHint}</p>
