@@ -80,6 +80,10 @@ func newFakeService(t *testing.T, demo bool) *fakeService {
 		f.returns("GET /v1/"+list, map[string]any{"users": []any{}, "next_cursor": nil})
 	}
 	f.returns("GET /v1/groups", map[string]any{"groups": []any{}})
+	f.returns("GET /v1/friends/invites/KX7WQ2M5A4TDZBNC", map[string]any{"user_id": "2", "nickname": "User 2", "avatar_url": "", "friends": false})
+	f.returns("GET /v1/group-invites/KX7WQ2M5A4TDZBNC", map[string]any{
+		"group_id": "g1", "name": "Family", "owner_id": "2", "nickname": "User 2", "avatar_url": "", "members": 12, "member": false,
+	})
 	f.returns("GET /v1/me/invite", map[string]any{"invite_code": "KX7WQ2M5A4TDZBNC"})
 	f.returns("GET /v1/friends", map[string]any{"friends": []any{}})
 	f.returns("GET /v1/friends/requests", map[string]any{"requests": []any{}})

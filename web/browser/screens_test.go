@@ -2,6 +2,7 @@ package browser
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -30,6 +31,16 @@ func screensOf(t *testing.T, base string, me person) []screen {
 	day := daysAgo(t, *rankingOf(t, base, me.Token, "").Date, 6)
 	groups := groupsOf(t, base, me.Token)
 	group := "#/groups/" + groups["Walkers"].GroupID
+	// Somebody else invites the first person, as a friend and to a group.
+	var others struct{ People []person }
+	callAPI(t, "", http.MethodGet, base+"/demo/people", nil, &others)
+	other := others.People[len(others.People)-1].Token
+	var friend struct {
+		InviteCode string `json:"invite_code"`
+	}
+	callAPI(t, other, http.MethodGet, base+"/v1/me/invite", nil, &friend)
+	var made groupAnswer
+	callAPI(t, other, http.MethodPost, base+"/v1/groups", map[string]string{"name": "Readers"}, &made)
 	ownHeart := "document.querySelector('.ranking .own .heart') !== null"
 	profile := "!!document.querySelector('#nickname')?.value && document.querySelectorAll('.privacy .person').length > 0"
 	members := "document.querySelectorAll('.person').length > 3"
@@ -49,7 +60,8 @@ func screensOf(t *testing.T, base string, me person) []screen {
 		{name: "members", hash: group + "/members", ready: members},
 		{name: "owner", hash: "#/groups/" + groups["Family"].GroupID + "/members", ready: "document.querySelector('.chip') !== null && " + members},
 		{name: "leave", hash: group + "/members", ready: members, open: []string{"main .page > .buttons .button:first-child"}},
-		{name: "invitation", hash: "#/join/KX7WQ2M5A4TDZBNC", ready: "document.querySelector('main .strong') !== null"},
+		{name: "invite", hash: "#/invite/" + friend.InviteCode, ready: "document.querySelector('main .strong') !== null"},
+		{name: "invitation", hash: "#/join/" + made.InviteCode, ready: "document.querySelector('main .strong') !== null"},
 		{name: "friends", hash: "#/friends", ready: peopleShown},
 		{name: "friend-menu", hash: "#/friends", ready: peopleShown, open: []string{".person .round"}},
 		{name: "friend-remove", hash: "#/friends", ready: peopleShown, open: []string{".person .round", "[data-action=remove]"}},

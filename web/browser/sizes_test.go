@@ -66,6 +66,10 @@ func (f *fakeService) fillScreens() {
 	}
 	f.returns("GET /v1/groups", map[string]any{"groups": []any{group}})
 	f.returns("GET /v1/groups/g1", group)
+	f.returns("GET /v1/group-invites/KX7WQ2M5A4TDZBNC", map[string]any{
+		"group_id": "g1", "name": strings.Repeat("W", 64), "owner_id": "1", "nickname": "Wilhelmina van der Westerlaken", "avatar_url": "", "members": 12, "member": false,
+	})
+	f.returns("GET /v1/friends/invites/KX7WQ2M5A4TDZBNC", map[string]any{"user_id": "2", "nickname": strings.Repeat("W", 64), "avatar_url": "", "friends": false})
 	f.returns("GET /v1/boards/steps/groups/g1", month)
 	f.handle("GET /v1/boards/steps/groups/g1/stream", f.stream(func(*http.Request) map[string]any { return ranking }))
 	f.returns("GET /v1/muted", map[string]any{"users": entries[:3], "next_cursor": nil})

@@ -21,7 +21,7 @@ function Podium({ entries }) {
   </ol>`;
 }
 
-// partsOf returns in a few words each how a day went. likes is undefined until it is known.
+// partsOf returns in a few words each how a day went. likes is undefined as long as it is not known.
 function partsOf({ me, champion, total }, likes) {
   const name = html`<${Name} user=${champion} />`;
   const parts = [
@@ -45,14 +45,15 @@ export function PastDayCard({ ranking, likes }) {
   </section>`;
 }
 
-// Yesterday is a line about the day before today, whose date is given, that leads to it.
+// Yesterday is a line about the day before today, whose date is given, that leads to it: the viewer's
+// place, or else who came first, as more does not fit on a phone.
 export function Yesterday({ session, circle, date }) {
   const day = addDays(date, -1);
-  const path = `${circle.path}?date=${day}&limit=1&include=likes`;
+  const path = `${circle.path}?date=${day}&limit=1`;
   const [{ data: ranking }] = useFetch(session.token, path);
   if (!ranking?.champion) return null;
   return html`<p class="card yesterday">
     <a href=${circle.href('day', day)}>${t('yesterday')}</a>
-    <span class="digest">${partsOf(ranking, ranking.me?.likes)}</span>
+    <span class="digest">${partsOf(ranking)[0]}</span>
   </p>`;
 }
