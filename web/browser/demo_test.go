@@ -242,11 +242,11 @@ func TestDemoFriends(t *testing.T) {
 	testenv.Eventually(t, "the request is gone", func() bool { return countRequests() == n-1 })
 
 	p.typeIn("#ask", "no id")
-	p.click(".ask .strong")
+	p.click("form.ask .strong")
 	p.until("the id is refused", "document.querySelector('#ask-wrong').textContent !== ''")
 	eval[any](p, "document.querySelector('#ask').value = ''")
 	p.typeIn("#ask", stranger(t, base, people))
-	p.click(".ask .strong")
+	p.click("form.ask .strong")
 	p.until("the request is sent", "document.querySelectorAll('.person-actions').length === "+strconv.Itoa(n))
 
 	p.click(".person .round")

@@ -47,7 +47,7 @@ func TestUserIDsAreOpaque(t *testing.T) {
 	p.click("dialog .danger")
 	p.until("the friend is removed", "document.querySelector('.message').textContent.endsWith('is removed.')")
 	p.typeIn("#ask", "auth0|5f7c-"+strings.Repeat("x", 100))
-	p.click(".ask .strong")
+	p.click("form.ask .strong")
 	p.until("the request is sent", "document.querySelector('.message').textContent === 'Request sent.'")
 }
 

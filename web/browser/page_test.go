@@ -146,7 +146,7 @@ func TestErrorTexts(t *testing.T) {
 				eval[any](p, "document.querySelector('#ask').value = ''")
 				p.typeIn("#ask", number)
 				p.until("the last error is gone", "document.querySelector('#ask-wrong').textContent === ''")
-				p.click(".ask .strong")
+				p.click("form.ask .strong")
 				p.until("an error is shown for "+code, "document.querySelector('#ask-wrong').textContent !== ''")
 				text := eval[string](p, "document.querySelector('#ask-wrong').textContent")
 				if strings.Contains(text, rawDetail) || language == "zh-CN" != regexp.MustCompile(`\p{Han}`).MatchString(text) {

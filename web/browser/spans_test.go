@@ -255,7 +255,7 @@ func TestSpanStates(t *testing.T) {
 	p.until("it is empty", "document.querySelector('.list .notice h2')?.textContent === 'No scores on these days' && document.querySelector('.hero h2').textContent.includes('no steps')")
 	p.checkLayout("an empty week")
 	p.screenshot("week-empty-390")
-	if calls := p.requestsTo(friendsPath); !strings.Contains(calls[len(calls)-1], "from=2026-11-16&to=2026-11-22&") {
+	if calls := p.requestsTo(friendsPath + "?from="); len(calls) != 1 || !strings.Contains(calls[0], "from=2026-11-16&to=2026-11-22&") {
 		t.Errorf("the calls are %q", calls)
 	}
 
