@@ -146,7 +146,7 @@ func TestAccountErrors(t *testing.T) {
 	f.handle(erase, func(w http.ResponseWriter, _ *http.Request) {
 		respond(w, http.StatusAccepted, map[string]any{"erasure_id": "1"})
 	})
-	eval[any](p, `Object.entries({ goal: '5000', language: 'zh-CN' }).forEach(([key, text]) => localStorage.setItem(key, text))`)
+	eval[any](p, `Object.entries({ goal: '5000', language: 'zh-CN', 'seen-likes': '1 2026-11-20 2' }).forEach(([key, text]) => localStorage.setItem(key, text))`)
 	if stored := eval[string](p, storedKeys); stored != "goal,language,places,ranking,seen-likes" {
 		t.Errorf("the page has stored %s", stored)
 	}
