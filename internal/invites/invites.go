@@ -2,6 +2,7 @@
 package invites
 
 import (
+	"context"
 	"crypto/rand"
 	"strings"
 
@@ -21,9 +22,19 @@ var ErrNoCode = models.Errorf(models.CodeNotFound, "this invite code is not vali
 // New returns a new code.
 func New() string { return rand.Text()[:letters] }
 
-// Normalize returns a code, which may be in small letters and have spaces around it, as New has
-// made it. ErrNoCode for a text that New never returns.
-func Normalize(text string) (code string, err error) {
+// Limiter limits how often a user tries codes. Implemented by limit.Service.
+type Limiter interface {
+	// TakeJoin counts a try. CodeRateLimited if it is one too many.
+	TakeJoin(ctx context.Context, user models.UserID) error
+}
+
+// Try counts a try of a code by a user. It returns the code, which may be in small letters and have
+// spaces around it, as New has made it. CodeRateLimited if the user has tried too many, whether or not
+// they were right; ErrNoCode for a text that New never returns.
+func Try(ctx context.Context, limiter Limiter, user models.UserID, text string) (code string, err error) {
+	if err := limiter.TakeJoin(ctx, user); err != nil {
+		return "", err
+	}
 	code = strings.ToUpper(strings.TrimSpace(text))
 	if len(code) != letters || strings.Trim(code, alphabet) != "" {
 		return "", ErrNoCode

@@ -6,7 +6,7 @@ import { formatDateTime, formatNumber, stripBidi, t } from './i18n.js';
 import { maxLimit } from './pages.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
-// Streams have no likes, so today's are asked for this often, in milliseconds.
+// The page follows today's ranking without likes, so these are asked for this often, in milliseconds.
 const likesInterval = 30000;
 
 const likesPath = (board, { user_id: id }, date) =>

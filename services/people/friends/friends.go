@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stepboard/internal/failpoint"
+	"stepboard/internal/invites"
 	"stepboard/internal/keys"
 	"stepboard/models"
 	"stepboard/services/people/cache"
@@ -30,7 +31,7 @@ type Limits struct {
 	// one. Withdrawn and declined requests count, repeated ones do not.
 	PerDay int
 	// Joins is about tries of invite codes.
-	Joins JoinLimiter
+	Joins invites.Limiter
 }
 
 // Stats counts the friend requests that this process has refused.

@@ -8,12 +8,6 @@ import (
 	"stepboard/models"
 )
 
-// JoinLimiter limits how often a user tries invite codes. Implemented by limit.Service.
-type JoinLimiter interface {
-	// TakeJoin counts a try. CodeRateLimited if it is one too many.
-	TakeJoin(ctx context.Context, user models.UserID) error
-}
-
 // Inviter is a user who has invited another one, as the other sees them.
 type Inviter struct {
 	Row       models.RowID  `gorm:"column:user_id"`
@@ -27,22 +21,21 @@ type Inviter struct {
 // Invite returns the user's invite code, which anybody may use any number of times. The first call
 // makes it. One query, and two more the first time.
 func (s *Service) Invite(ctx context.Context, user models.UserID) (code string, err error) {
-	return s.inviteCode(ctx, user, "AND invite_code IS NULL")
+	return s.inviteCode(ctx, user, false)
 }
 
-// RenewInvite gives the user another invite code; the old one is not valid any more.
+// RenewInvite gives the user another invite code; the old one is not valid any more. Two queries.
 func (s *Service) RenewInvite(ctx context.Context, user models.UserID) (code string, err error) {
-	return s.inviteCode(ctx, user, "")
+	return s.inviteCode(ctx, user, true)
 }
 
-// inviteCode stores a new code in the user's row if that meets a condition, and returns the code
-// that it has then.
-func (s *Service) inviteCode(ctx context.Context, user models.UserID, condition string) (code string, err error) {
+// inviteCode returns the user's code, after another one is stored if it is to be renewed.
+func (s *Service) inviteCode(ctx context.Context, user models.UserID, renew bool) (code string, err error) {
 	rows, err := s.directory.Ensure(ctx, user)
 	if err != nil {
 		return "", err
 	}
-	code, err = s.store.inviteCode(ctx, rows[0], invites.New(), condition)
+	code, err = s.store.inviteCode(ctx, rows[0], renew)
 	if err != nil {
 		return "", models.Unavailable("invite friends", err)
 	}
@@ -53,22 +46,20 @@ func (s *Service) inviteCode(ctx context.Context, user models.UserID, condition 
 // themselves for one's own. It changes nothing. CodeNotFound if nobody has the code, or if one of
 // the two blocks the other, CodeRateLimited if the user has tried too many codes.
 func (s *Service) Inviter(ctx context.Context, user models.UserID, code string) (Inviter, error) {
+	code, err := invites.Try(ctx, s.limits.Joins, user, code)
+	if err != nil {
+		return Inviter{}, err
+	}
 	row, err := s.directory.FindOne(ctx, user)
 	if err != nil {
 		return Inviter{}, err
 	}
-	return s.inviter(ctx, user, row, code)
+	return s.inviter(ctx, row, code)
 }
 
-func (s *Service) inviter(ctx context.Context, user models.UserID, row models.RowID, code string) (Inviter, error) {
-	if err := s.limits.Joins.TakeJoin(ctx, user); err != nil {
-		return Inviter{}, err
-	}
-	code, err := invites.Normalize(code)
-	if err != nil {
-		return Inviter{}, err
-	}
-	inviter, err := s.store.inviter(ctx, row, code)
+// inviter is Inviter for a row, which is 0 for a user that does not exist, and a code that was counted.
+func (s *Service) inviter(ctx context.Context, user models.RowID, code string) (Inviter, error) {
+	inviter, err := s.store.inviter(ctx, user, code)
 	if err != nil && !errors.Is(err, invites.ErrNoCode) {
 		err = models.Unavailable("look up invite code", err)
 	}
@@ -79,21 +70,21 @@ func (s *Service) inviter(ctx context.Context, user models.UserID, row models.Ro
 // CodeFriendLimit if either has too many friends, CodeValidationFailed for one's own code. Repeating
 // it changes nothing.
 func (s *Service) Join(ctx context.Context, user models.UserID, code string) (Inviter, error) {
+	code, err := invites.Try(ctx, s.limits.Joins, user, code)
+	if err != nil {
+		return Inviter{}, err
+	}
 	rows, err := s.directory.Ensure(ctx, user)
 	if err != nil {
 		return Inviter{}, err
 	}
 	joining := rows[0]
-	found, err := s.inviter(ctx, user, joining, code)
+	found, err := s.inviter(ctx, joining, code)
 	if err != nil {
 		return Inviter{}, err
 	}
 	if found.Row == joining {
 		return Inviter{}, models.Invalid("body.invite_code", "is the user's own: nobody can be a friend of oneself")
-	}
-	code, err = invites.Normalize(code)
-	if err != nil {
-		return Inviter{}, err
 	}
 	err = s.change(ctx, func(t *tx) error {
 		locked, err := t.lock(lockOrder(found.Row, joining))

@@ -10,15 +10,28 @@ import (
 	"stepboard/models"
 )
 
-// inviteCode implements Service.inviteCode. code is used only if the row meets the condition.
-func (s *Store) inviteCode(ctx context.Context, user models.RowID, code, condition string) (string, error) {
+// inviteCode returns a user's code, after another one is stored if it is to be renewed or there is
+// none. Otherwise it only reads.
+func (s *Store) inviteCode(ctx context.Context, user models.RowID, renew bool) (string, error) {
 	db := s.db.WithContext(ctx)
-	err := db.Exec(`UPDATE users SET invite_code = ? WHERE user_id = ? `+condition, code, user).Error
+	if !renew {
+		if code, err := readCode(db, user); err != nil || code != "" {
+			return code, err
+		}
+	}
+	// Two first calls at a time return one code.
+	err := db.Exec(`UPDATE users SET invite_code = ? WHERE user_id = ? AND (? OR invite_code IS NULL)`, invites.New(), user, renew).Error
 	if err != nil {
 		return "", fmt.Errorf("store invite code: %w", err)
 	}
+	return readCode(db, user)
+}
+
+// readCode returns a user's code; "" if there is none yet.
+func readCode(db *gorm.DB, user models.RowID) (string, error) {
 	var stored []string
-	if err := db.Table("users").Where("user_id = ?", user).Pluck("invite_code", &stored).Error; err != nil {
+	err := db.Raw(`SELECT coalesce(invite_code, '') FROM users WHERE user_id = ?`, user).Scan(&stored).Error
+	if err != nil {
 		return "", fmt.Errorf("read invite code: %w", err)
 	}
 	if len(stored) == 0 {

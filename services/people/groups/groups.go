@@ -31,14 +31,8 @@ type Service struct {
 	sets      *cache.Sets[models.GroupRow]
 	notShown  *cache.Sets[models.RowID]
 	directory models.Users
-	joins     JoinLimiter
+	joins     invites.Limiter
 	numbers   numbers
-}
-
-// JoinLimiter limits how often a user tries invite codes. Implemented by limit.Service.
-type JoinLimiter interface {
-	// TakeJoin counts a try. CodeRateLimited if it is one too many.
-	TakeJoin(ctx context.Context, user models.UserID) error
 }
 
 // Group is a group as its members see it.
@@ -90,7 +84,7 @@ func (s Settings) challenge() (from, to *models.Date) {
 // New returns a service, which caches the sets of members in the given store. notShown are
 // the sets of privacy.Service.
 func New(
-	store *Store, sets cache.Copies, notShown *cache.Sets[models.RowID], directory models.Users, joins JoinLimiter, log *slog.Logger,
+	store *Store, sets cache.Copies, notShown *cache.Sets[models.RowID], directory models.Users, joins invites.Limiter, log *slog.Logger,
 ) *Service {
 	return &Service{
 		store: store, sets: cache.New(sets, keys.Groups, store.shownOf, log), notShown: notShown, directory: directory, joins: joins,

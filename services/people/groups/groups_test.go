@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"stepboard/internal/invites"
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/internal/testenv/copies"
@@ -44,12 +45,12 @@ func newFixture(t testing.TB, env *testenv.Env) *fixture {
 }
 
 // newProcess returns the service of another process.
-func newProcess(env *testenv.Env, joins groups.JoinLimiter) *groups.Service {
+func newProcess(env *testenv.Env, joins invites.Limiter) *groups.Service {
 	sets := copies.OfSets(env)
 	return newService(env, sets, newPrivacy(env, sets), joins)
 }
 
-func newService(env *testenv.Env, sets cache.Copies, hiding *privacy.Service, joins groups.JoinLimiter) *groups.Service {
+func newService(env *testenv.Env, sets cache.Copies, hiding *privacy.Service, joins invites.Limiter) *groups.Service {
 	return groups.New(groups.NewStore(env.Gorm), sets, hiding.Sets(), testenv.Numbers{DB: env.Gorm}, joins, env.Log)
 }
 

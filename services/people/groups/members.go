@@ -23,10 +23,7 @@ type Invitation struct {
 
 // Invitation returns what an invite code is for, and changes nothing. Errors as in Join. Two queries.
 func (s *Service) Invitation(ctx context.Context, user models.UserID, code string) (Invitation, error) {
-	if err := s.joins.TakeJoin(ctx, user); err != nil {
-		return Invitation{}, err
-	}
-	code, err := invites.Normalize(code)
+	code, err := invites.Try(ctx, s.joins, user, code)
 	if err != nil {
 		return Invitation{}, err
 	}
@@ -49,10 +46,7 @@ func (s *Service) Invitation(ctx context.Context, user models.UserID, code strin
 // the code, CodeGroupFull and CodeGroupLimit if the group or the user has reached a limit,
 // CodeRateLimited if the user has tried too many codes.
 func (s *Service) Join(ctx context.Context, user models.UserID, code string) (Group, error) {
-	if err := s.joins.TakeJoin(ctx, user); err != nil {
-		return Group{}, err
-	}
-	code, err := invites.Normalize(code)
+	code, err := invites.Try(ctx, s.joins, user, code)
 	if err != nil {
 		return Group{}, err
 	}
