@@ -51,7 +51,7 @@ export function ChallengeForm({ session, group: { challenge }, change, ...props 
     else setError(t('challengeError'));
   };
   const preset = (wanted) => html`<button
-    key=${wanted.to}
+    key=${`${wanted.from} ${wanted.to}`}
     class="chip"
     type="button"
     aria-pressed=${isSame(wanted, days) ? 'true' : 'false'}
