@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -222,6 +224,9 @@ func (p *page) waitForAnswers() {
 			return false
 		}
 		_, err := chromedp.Run(p.ctx, chromedp.Evaluate[any](drawn, chromedp.EvalAwaitPromise))
+		if hasLeft(err) {
+			return false
+		}
 		p.must(err)
 		asked, pending := count()
 		return asked == before && pending == 0
@@ -276,10 +281,23 @@ func eval[T any](p *page, js string) T {
 	return v
 }
 
-// until waits until a JavaScript expression is true.
+// hasLeft reports whether err says that the page left for another one while the browser evaluated.
+func hasLeft(err error) bool {
+	refused := new(cdproto.Error)
+	return errors.As(err, &refused) && refused.Message == "Inspected target navigated or closed"
+}
+
+// until waits until a JavaScript expression, or what it promises, is true. The page may leave for another one meanwhile.
 func (p *page) until(what, js string) {
 	p.t.Helper()
-	testenv.Eventually(p.t, what, func() bool { return eval[bool](p, js) })
+	testenv.Eventually(p.t, what, func() bool {
+		holds, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](js, chromedp.EvalAwaitPromise))
+		if hasLeft(err) {
+			return false
+		}
+		p.must(err)
+		return holds
+	})
 }
 
 // speak switches to a language by the button for it, if the page has another one.
@@ -295,7 +313,10 @@ func (p *page) speak(language string) {
 func (p *page) click(selector string) {
 	p.t.Helper()
 	p.until(selector+" can be clicked", fmt.Sprintf("!!document.querySelector(%[1]q) && !document.querySelector(%[1]q).disabled", selector))
-	eval[any](p, fmt.Sprintf("document.querySelector(%q).click()", selector))
+	_, err := chromedp.Run(p.ctx, chromedp.Evaluate[any](fmt.Sprintf("document.querySelector(%q).click()", selector)))
+	if !hasLeft(err) { // a click may be what leaves
+		p.must(err)
+	}
 }
 
 // set sets a field, as typing or choosing does.

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"fmt"
 	"io/fs"
 	"net/http"
 	"slices"
@@ -65,9 +66,7 @@ const workers = "navigator.serviceWorker.getRegistrations().then((all) => all.le
 // nothingKept waits until there is no worker, no kept file and no ranking.
 func (p *page) nothingKept(what string) {
 	p.t.Helper()
-	testenv.Eventually(p.t, what, func() bool {
-		return promised[int](p, workers) == 0 && promised[int](p, "caches.keys().then((all) => all.length)") == 0 && eval[bool](p, "!localStorage.ranking")
-	})
+	p.until(what, "(async () => await "+workers+" === 0 && (await caches.keys()).length === 0 && !localStorage.ranking)()")
 }
 
 // openWithWorker opens the page of the first build, signed in, and waits until the
@@ -83,7 +82,7 @@ func (p *page) openWithWorker(f *fakeService) {
 func (p *page) waitForWorker() {
 	p.t.Helper()
 	p.until("the worker is active", "!!navigator.serviceWorker.controller")
-	testenv.Eventually(p.t, "the page is kept", func() bool { return slices.Contains(promised[[]string](p, keptFiles), "/") })
+	p.until("the page is kept", "(async () => (await "+keptFiles+").includes('/'))()")
 }
 
 // reopen leaves the page and opens it again, as an app does that hands a token over.
@@ -120,9 +119,7 @@ func TestWorkerUpgrade(t *testing.T) {
 
 	p.reopen(f)
 	p.until("the new page is shown", shows("second"))
-	testenv.Eventually(t, "the new page is kept", func() bool {
-		return slices.ContainsFunc(promised[[]string](p, keptFiles), func(path string) bool { return strings.HasPrefix(path, f.site.Assets) })
-	})
+	p.until("the new page is kept", fmt.Sprintf("(async () => (await %s).some((path) => path.startsWith(%q)))()", keptFiles, f.site.Assets))
 	p.goTo("#/history")
 	p.until("its later modules are new", "window.historyBuild === 'second'")
 
@@ -178,9 +175,7 @@ func TestWorkerRemoved(t *testing.T) {
 	}))
 	p.reopen(f)
 	p.until("the page is shown", shows("second"))
-	testenv.Eventually(t, "the worker and its files are gone", func() bool {
-		return promised[int](p, workers) == 0 && len(promised[[]string](p, keptFiles)) == 0
-	})
+	p.until("the worker and its files are gone", "(async () => await "+workers+" === 0 && (await "+keptFiles+").length === 0)()")
 }
 
 // Without a connection the page opens with the last ranking and says of when it is. Calls of the API
