@@ -144,7 +144,12 @@ func (f *fakeService) refuses(call string, status int, code string) {
 // ranks sets the ranking of board steps among friends, both for a call and for the
 // streams, which send it at once.
 func (f *fakeService) ranks(ranking map[string]any) {
-	path := "GET /v1/boards/steps/friends"
+	f.ranksAmong("friends", ranking)
+}
+
+// ranksAmong is ranks, for friends or a group.
+func (f *fakeService) ranksAmong(whom string, ranking map[string]any) {
+	path := "GET /v1/boards/steps/" + whom
 	f.returns(path, ranking)
 	f.handle(path+"/stream", f.stream(func(*http.Request) map[string]any { return ranking }))
 }

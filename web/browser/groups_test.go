@@ -173,7 +173,7 @@ func TestInvitation(t *testing.T) {
 	p.screenshot("join-390")
 	f.handle("POST /v1/groups/join", func(w http.ResponseWriter, _ *http.Request) { respond(w, http.StatusOK, group) })
 	f.returns("GET /v1/groups/g1", group)
-	f.handle("GET /v1/boards/steps/groups/g1/stream", f.stream(func(*http.Request) map[string]any { return rankingFrom(1, 2, 1) }))
+	f.ranksAmong("groups/g1", rankingFrom(1, 2, 1))
 	p.click("main .strong")
 	p.until("the group's ranking is there", "document.querySelector('h1')?.textContent === 'Family' && document.querySelectorAll('.ranking > li').length === 2")
 	p.ignoreFaults("409")
