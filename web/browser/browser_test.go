@@ -95,7 +95,9 @@ type page struct {
 	t   testing.TB
 	ctx context.Context //nolint:containedctx // chromedp keeps the browser in it
 
-	ignored []fault // by ignoreFaults, each with the time until which it is
+	ignored []fault  // by ignoreFaults, each with the time until which it is
+	window  viewport // as emulate has set it
+	still   bool     // by reduceMotion
 
 	mu       sync.Mutex
 	faults   []fault
@@ -160,12 +162,16 @@ func (p *page) must(err error) {
 // emulate changes the window size and the colour scheme.
 func (p *page) emulate(v viewport) {
 	p.t.Helper()
-	scheme := "light"
+	p.window = v
+	scheme, motion := "light", "no-preference"
 	if v.dark {
 		scheme = "dark"
 	}
+	if p.still {
+		motion = "reduce"
+	}
 	_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: motion}},
 	})
 	p.must(err)
 	options := []chromedp.EmulateViewportOption{chromedp.EmulateScale(2)}
@@ -173,6 +179,14 @@ func (p *page) emulate(v viewport) {
 		options = append(options, chromedp.EmulateMobile, chromedp.EmulateTouch)
 	}
 	p.must(chromedp.Do(p.ctx, chromedp.EmulateViewport(v.width, v.height, options...)))
+}
+
+// reduceMotion sets what users set who want no animations. Tests that look at hundreds of screens
+// need not wait for them then.
+func (p *page) reduceMotion() {
+	p.t.Helper()
+	p.still = true
+	p.emulate(p.window)
 }
 
 // record handles events of the browser. It must not wait for the browser.

@@ -5,9 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/chromedp"
 )
 
 // daysOf lets a fake service have a ranking today and another one on the day before, both
@@ -144,10 +141,7 @@ func TestCelebration(t *testing.T) {
 			f.ranks(rankingFrom(1, 2, 3, 4, 1, 5))
 			p := newPage(t, phone)
 			if still {
-				_, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-					Features: []*emulation.MediaFeature{{Name: "prefers-reduced-motion", Value: "reduce"}},
-				})
-				p.must(err)
+				p.reduceMotion()
 			}
 			p.signIn(f.URL, fakeToken())
 			p.until("the code is there", "document.querySelector('.share') !== null")

@@ -99,6 +99,7 @@ func TestSizes(t *testing.T) {
 	f := newFakeService(t, false)
 	f.fillScreens()
 	p := newPage(t, phone)
+	p.reduceMotion()
 	p.open(f.URL)
 	p.until("the page asks for a token", "document.querySelector('#token') !== null")
 	for _, pixels := range letters {
