@@ -237,11 +237,9 @@ func (p *page) waitForAnswers() {
 		if pending > 0 {
 			return false
 		}
-		_, err := chromedp.Run(p.ctx, chromedp.Evaluate[any](drawn, chromedp.EvalAwaitPromise))
-		if hasLeft(err) {
+		if _, left := ask[any](p, drawn); left {
 			return false
 		}
-		p.must(err)
 		asked, pending := count()
 		return asked == before && pending == 0
 	})
@@ -295,22 +293,26 @@ func eval[T any](p *page, js string) T {
 	return v
 }
 
-// hasLeft reports whether err says that the page left for another one while the browser evaluated.
-func hasLeft(err error) bool {
+// ask evaluates a JavaScript expression, and waits for what it promises. left reports that the page
+// left for another one meanwhile; then there is no value.
+func ask[T any](p *page, js string) (v T, left bool) {
+	p.t.Helper()
+	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
 	refused := new(cdproto.Error)
-	return errors.As(err, &refused) && refused.Message == "Inspected target navigated or closed"
+	if errors.As(err, &refused) && refused.Message == "Inspected target navigated or closed" {
+		return v, true
+	}
+	p.must(err)
+	return v, false
 }
 
-// until waits until a JavaScript expression, or what it promises, is true. The page may leave for another one meanwhile.
+// until waits until a JavaScript expression, or what it promises, is true. The page may leave for
+// another one meanwhile.
 func (p *page) until(what, js string) {
 	p.t.Helper()
 	testenv.Eventually(p.t, what, func() bool {
-		holds, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](js, chromedp.EvalAwaitPromise))
-		if hasLeft(err) {
-			return false
-		}
-		p.must(err)
-		return holds
+		holds, left := ask[bool](p, js)
+		return holds && !left
 	})
 }
 
@@ -327,10 +329,7 @@ func (p *page) speak(language string) {
 func (p *page) click(selector string) {
 	p.t.Helper()
 	p.until(selector+" can be clicked", fmt.Sprintf("!!document.querySelector(%[1]q) && !document.querySelector(%[1]q).disabled", selector))
-	_, err := chromedp.Run(p.ctx, chromedp.Evaluate[any](fmt.Sprintf("document.querySelector(%q).click()", selector)))
-	if !hasLeft(err) { // a click may be what leaves
-		p.must(err)
-	}
+	ask[any](p, fmt.Sprintf("document.querySelector(%q).click()", selector)) // which may be what leaves
 }
 
 // set sets a field, as typing or choosing does.
