@@ -107,8 +107,8 @@ func (o *olderRedis) recovered() {
 func (o *olderRedis) archive() {
 	o.t.Helper()
 	args := slices.Concat([]string{"archive"}, testenv.Flags(o.cfg), o.flags)
-	if stdout, stderr, status := testenv.Run(o.t, args...); status != 0 {
-		o.t.Fatalf("archive: %d %s %s", status, stdout, stderr)
+	if got := harness.Archive(o.t, args...); got.Status != 0 {
+		o.t.Fatalf("archive: %+v", got)
 	}
 	o.a.check()
 	if left := o.coldKeys(); len(left) > 0 {

@@ -3,6 +3,8 @@ package harness
 import (
 	"strings"
 	"testing"
+
+	"stepboard/internal/testenv"
 )
 
 // Outcome is the exit status and output of one run of the program.
@@ -50,4 +52,16 @@ func (o Outcome) afterWarnings() string {
 		}
 		text = rest
 	}
+}
+
+// Archive runs an archive command, and again while another process archives one of its days. The job
+// does so when its process starts, and the lease of a killed process may be held until the server
+// notices its end.
+func Archive(t testing.TB, args ...string) (o Outcome) {
+	t.Helper()
+	testenv.Eventually(t, "no other process archives the same day", func() bool {
+		o.Stdout, o.Stderr, o.Status = testenv.Run(t, args...)
+		return o.Status != 1 || !strings.Contains(o.Stderr, "is being archived already")
+	})
+	return o
 }
