@@ -103,7 +103,7 @@ type page struct {
 	faults   []fault
 	requests map[network.RequestID]string // address of each request
 	order    []string                     // of the addresses
-	pending  map[network.RequestID]bool   // not yet answered
+	pending  map[network.RequestID]bool   // of this document, not yet answered
 	bytes    map[string]float64           // received by address, compressed, with headers
 }
 
@@ -210,6 +210,9 @@ func (p *page) record(event any) {
 	case *network.EventRequestWillBeSent:
 		p.requests[e.RequestID] = e.Request.URL
 		p.order = append(p.order, e.Request.URL)
+		if e.Type == network.ResourceTypeDocument { // the browser may never tell how requests of the one before have ended
+			clear(p.pending)
+		}
 		p.pending[e.RequestID] = true
 	case *network.EventResponseReceived:
 		if e.Response.MimeType == "text/event-stream" { // it does not end
