@@ -71,7 +71,7 @@ var firstRun = []step{
 	{"before the first chunk", atRedis(0, "zrevrange"), stillRunning, 2},
 	{"before the second chunk", atRedis(0, "\r\n500\r\n"), stillRunning, 2},
 	{"before the third chunk", thirdChunk, stillRunning, 2},
-	{"before staging", atPostgres(0, "CREATE TEMP TABLE archive_staging"), stillRunning, 2},
+	{"before staging", atPostgres(0, "CREATE TEMP TABLE IF NOT EXISTS archive_staging"), stillRunning, 2},
 	{"before the rows are locked", atPostgres(0, "archive_staging", "pg_try_advisory_xact_lock"), stillRunning, 2},
 	{"before the copy", atPostgres(0, `copy "archive_staging"`), stillRunning, 2},
 	{"in the middle of the copy", inTheCopy, stillRunning, 2},

@@ -117,8 +117,8 @@ func (p *postgres) attached(ctx context.Context, q queryRower, name string) (boo
 }
 
 // inRun calls fn in a transaction that has locked the bucket and has the tables of runTables,
-// with the rows, if any, in archive_staging. It commits if fn returns no error. The staging table
-// belongs to the transaction, so that it never holds rows of a run that died. The bucket's row is locked last, so that corrections
+// with the rows, if any, in archive_staging. It commits if fn returns no error. The rows of these
+// tables belong to the transaction, so that they never are those of a run that died. The bucket's row is locked last, so that corrections
 // of it can be made and lifted while rows are copied, and not after that.
 func (p *postgres) inRun(ctx context.Context, m *move, fn func(tx *gorm.DB) error) error {
 	bucket, committing := m.bucket, false

@@ -16,11 +16,12 @@ import (
 // gives back what was reported once it is lifted.
 
 // runTables create the temporary tables of a run: the rows that it moves, the best or corrected
-// ones of all users if they have to be merged, and the corrections that hold.
+// ones of all users if they have to be merged, and the corrections that hold. A connection keeps
+// them, empty between transactions: making them takes longer than a run of few rows.
 var runTables = []string{
-	`CREATE TEMP TABLE archive_staging (rank integer, user_id bigint, score bigint, reached_at timestamptz) ON COMMIT DROP`,
-	`CREATE TEMP TABLE archive_merged (rank integer, user_id bigint, score bigint, reached_at timestamptz) ON COMMIT DROP`,
-	`CREATE TEMP TABLE archive_corrected (user_id bigint PRIMARY KEY, kind text, score bigint, reached_at timestamptz) ON COMMIT DROP`,
+	`CREATE TEMP TABLE IF NOT EXISTS archive_staging (rank integer, user_id bigint, score bigint, reached_at timestamptz) ON COMMIT DELETE ROWS`,
+	`CREATE TEMP TABLE IF NOT EXISTS archive_merged (rank integer, user_id bigint, score bigint, reached_at timestamptz) ON COMMIT DELETE ROWS`,
+	`CREATE TEMP TABLE IF NOT EXISTS archive_corrected (user_id bigint PRIMARY KEY, kind text, score bigint, reached_at timestamptz) ON COMMIT DELETE ROWS`,
 }
 
 // bestOfUsers selects the best entry of each user in the bucket. The entries that
