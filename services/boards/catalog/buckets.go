@@ -20,7 +20,7 @@ const prepareAhead = 2 * time.Hour
 // stays in memory once it was read. Safe for concurrent use.
 //
 // Methods that take updates (ForUpload, ForImport, ForIncrement) make the bucket
-// on its first use. All others only find buckets that exist.
+// on its first use, and Make makes several. All others only find buckets that exist.
 type Buckets struct {
 	store *Store
 	index *index
@@ -285,17 +285,13 @@ func (s *Buckets) propose(b *Board, now time.Time) *models.Bucket {
 	return bucket
 }
 
-// ensure makes the proposed bucket unless it exists, and returns the stored one,
-// which another replica may have made differently.
+// ensure makes the proposed bucket unless it exists, and returns the stored one.
 func (s *Buckets) ensure(ctx context.Context, proposed *models.Bucket) (*models.Bucket, error) {
-	if bucket, ok := s.cached(proposed.Board, proposed.Name); ok {
-		return bucket, nil
-	}
-	bucket, err := s.store.ensure(ctx, *proposed)
+	made, err := s.Make(ctx, []*models.Bucket{proposed})
 	if err != nil {
-		return nil, models.Unavailable("make bucket", err)
+		return nil, err
 	}
-	return s.remember(bucket), nil
+	return made[0], nil
 }
 
 // cachedOr returns the cached bucket of the proposed one's name, or the proposed

@@ -160,12 +160,24 @@ func (s *Store) hot(ctx context.Context, board string, now time.Time) ([]models.
 	return buckets, nil
 }
 
-// ensure inserts the proposed bucket unless it exists, and returns the stored one.
-// Concurrent writers all get the same bucket.
-func (s *Store) ensure(ctx context.Context, proposed models.Bucket) (*models.Bucket, error) {
-	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&proposed).Error
-	if err != nil {
-		return nil, fmt.Errorf("store bucket %s of board %s: %w", proposed.Name, proposed.Board, err)
+// ensure inserts the proposed buckets of one board that do not exist, and returns the stored
+// ones. Concurrent writers all get the same buckets.
+func (s *Store) ensure(ctx context.Context, proposed []models.Bucket) ([]models.Bucket, error) {
+	names := make([]string, len(proposed))
+	for i, b := range proposed {
+		names[i] = b.Name
 	}
-	return s.bucket(ctx, proposed.Board, proposed.Name)
+	db, board := s.db.WithContext(ctx), proposed[0].Board
+	var stored []models.Bucket
+	err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&proposed).Error
+	if err == nil {
+		err = db.Where("board = ? AND bucket IN ?", board, names).Find(&stored).Error
+	}
+	if err == nil && len(stored) < len(names) {
+		err = gorm.ErrRecordNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store %d buckets of board %s: %w", len(names), board, err)
+	}
+	return stored, nil
 }

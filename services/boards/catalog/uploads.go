@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"stepboard/models"
@@ -33,10 +35,21 @@ func (s *Buckets) ForUpload(ctx context.Context, b *Board, d models.Date, now ti
 	return bucket, checkOpen(bucket, d, now)
 }
 
-// ForImport returns the day's bucket for an import, and makes it on its first
-// use: today's or any before it, whether or not the day is closed for uploads.
-// Errors: those of ForUpload, and CodeValidationFailed for a day that the board's zone skips.
+// ForImport returns the day's bucket for an import, and makes it on its first use. Errors: those
+// of Importable.
 func (s *Buckets) ForImport(ctx context.Context, b *Board, d models.Date, now time.Time) (*models.Bucket, error) {
+	bucket, err := s.Importable(ctx, b, d, now)
+	if err != nil {
+		return nil, err
+	}
+	return s.ensure(ctx, bucket)
+}
+
+// Importable returns the day's bucket for an import: today's or any before it, whether or not the
+// day is closed for uploads. If it does not exist, it is the bucket that Make would make.
+// Errors: those of ForUpload, and CodeValidationFailed for a day that the board's zone skips. One
+// query for all days of a board, and one for each that exists, none afterwards.
+func (s *Buckets) Importable(ctx context.Context, b *Board, d models.Date, now time.Time) (*models.Bucket, error) {
 	proposed, err := b.kind.bucketForDay(b, d, s.hotDays)
 	if err != nil {
 		return nil, err
@@ -50,8 +63,41 @@ func (s *Buckets) ForImport(ctx context.Context, b *Board, d models.Date, now ti
 	if !proposed.StartsAt.Before(proposed.EndsAt) {
 		return nil, models.Errorf(models.CodeValidationFailed, "the board's time zone has no %v", d)
 	}
-	return s.ensure(ctx, proposed)
+	bucket, err := s.Existing(ctx, proposed)
+	if errors.Is(err, ErrNoBucket) {
+		return proposed, nil
+	}
+	return bucket, err
 }
+
+// Make makes the buckets that do not exist, and returns the stored ones by position, which
+// another process may have made differently. CodeUnavailable if SQL is away. Two statements for
+// each thousand that this process did not know.
+func (s *Buckets) Make(ctx context.Context, proposed []*models.Bucket) ([]*models.Bucket, error) {
+	var unknown []models.Bucket
+	for _, b := range proposed {
+		if _, ok := s.cached(b.Board, b.Name); !ok {
+			unknown = append(unknown, *b)
+		}
+	}
+	for part := range slices.Chunk(unknown, makeAtOnce) {
+		stored, err := s.store.ensure(ctx, part)
+		if err != nil {
+			return nil, models.Unavailable("make buckets", err)
+		}
+		for i := range stored {
+			s.remember(&stored[i])
+		}
+	}
+	made := make([]*models.Bucket, len(proposed))
+	for i, b := range proposed {
+		made[i] = s.cachedOr(b)
+	}
+	return made, nil
+}
+
+// makeAtOnce is how many buckets one statement makes.
+const makeAtOnce = 1000
 
 // checkOpen returns an error unless the day's bucket takes totals: from its start
 // until its time for late uploads is over.
