@@ -88,7 +88,7 @@ func (p *peer) send(f any) error {
 
 // files opens the files that a command names, where the command was typed.
 type files interface {
-	// open opens a file for reading.
+	// open opens a file for reading, or standard input if the path is "-", and unpacks it.
 	open(path string) (io.ReadCloser, error)
 	// create begins a file that only this account can read. Nothing of it is there until it is
 	// complete.
@@ -124,7 +124,7 @@ func (p *program) writeFile(path string, write func(io.Writer) error) error {
 // ownFiles are those of this process.
 type ownFiles struct{}
 
-func (ownFiles) open(path string) (io.ReadCloser, error) { return os.Open(path) }
+func (ownFiles) open(path string) (io.ReadCloser, error) { return openInput(path) }
 
 func (ownFiles) create(path string) (newFile, error) {
 	if !replaced(path) {

@@ -89,6 +89,21 @@ func (r *report) Warn(number int, what string) {
 	fmt.Fprintf(r.err, "warning: line %d: %s\n", number, what)
 }
 
+// Note prints what a person should know about a line.
+func (r *report) Note(number int, what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.line.Clear()
+	fmt.Fprintf(r.err, "note: line %d %s\n", number, what)
+}
+
+// addSome adds a number to the summary unless it is 0.
+func (r *report) addSome(n int, label string) {
+	if n > 0 {
+		r.add(n, label)
+	}
+}
+
 // add adds a number to the summary.
 func (r *report) add(n int, label string) { r.counts = append(r.counts, strconv.Itoa(n)+" "+label) }
 
@@ -107,7 +122,7 @@ func (r *report) finish(err error) error {
 	r.add(r.bad, "bad lines")
 	fmt.Fprintf(r.out, "%d lines, %s, in %v\n", r.read, strings.Join(r.counts, ", "), time.Since(r.start).Round(time.Millisecond))
 	if r.bad > 0 {
-		return fmt.Errorf("%d bad lines were skipped; the others were imported", r.bad)
+		return fmt.Errorf("%d bad lines were skipped", r.bad)
 	}
 	return nil
 }

@@ -39,8 +39,11 @@ func atLine(number int, err error) error { return fmt.Errorf("line %d: %w", numb
 func (p *people) readGraph(ctx context.Context, in io.Reader) error {
 	numbers := make(map[int]bool)
 	edges := newEdgeSet()
-	err := importer.EachEdge(ctx, in, 0, func(line int, e friends.Edge, bad error) error {
-		if bad != nil {
+	err := importer.EachEdge(ctx, in, importer.EdgesOptions{}, func(line int, e friends.Edge, bad error) error {
+		if errors.Is(bad, importer.ErrOneWay) {
+			return nil
+		}
+		if bad != nil && !errors.Is(bad, importer.ErrSelf) { // somebody without friends lives here, too
 			return atLine(line, bad)
 		}
 		a, err := personNumber(e.A)
@@ -90,7 +93,10 @@ type hourOfSteps struct {
 // id, becomes a walking pattern.
 func (p *people) readHours(ctx context.Context, in io.Reader) error {
 	byUser := make(map[models.UserID][]hourOfSteps)
-	err := importer.EachSteps(ctx, in, func(l importer.StepsLine, bad error) error {
+	err := importer.EachSteps(ctx, in, importer.StepsOptions{}, func(l importer.StepsLine, bad error) error {
+		if errors.Is(bad, importer.ErrNoSteps) {
+			return nil
+		}
 		if bad != nil {
 			return atLine(l.Number, bad)
 		}

@@ -343,7 +343,7 @@ func TestDemoFilesThatAreRefused(t *testing.T) {
 		"no steps at all":       {steps: "\n", want: "the file is empty"},
 		"a header and no steps": {steps: "Id,ActivityHour,StepTotal\n", want: "no steps"},
 		"daily steps":           {steps: "user_id,date,steps\n1,2016-04-12,5\n", want: "a demo needs hours"},
-		"no header":             {steps: "1,2016-4-12 1:00,5\n", want: "the first line is"},
+		"no header":             {steps: "1,2016-4-12 1:00,5\n", want: "no column has the steps"},
 		"no id":                 {steps: "Id,ActivityHour,StepTotal\n\na b,2016-4-12 1:00,5\n", want: `line 3: "a b"`},
 		"no hour":               {steps: "Id,ActivityHour,StepTotal\n1,noon,5\n", want: `line 2: "noon" is not a date`},
 		"no number":             {steps: "Id,ActivityHour,StepTotal\n1,2016-4-12 1:00,-5\n", want: `line 2: "-5" is not a whole number`},

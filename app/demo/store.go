@@ -108,6 +108,9 @@ func (*moving) BadLine(number int, reason error) error {
 // Warn implements importer.Report.
 func (*moving) Warn(int, string) {}
 
+// Note implements importer.Report.
+func (*moving) Note(int, string) {}
+
 // storeClosedDays stores the days that take no more uploads: in the archive, or
 // in Redis if they are still hot.
 func (p *people) storeClosedDays(

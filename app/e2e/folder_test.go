@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -61,6 +63,10 @@ func TestDataFolder(t *testing.T) {
 		if got := onFolder(t, dir, "import", "friends", file(t, "9 10\n9 11\n")).Succeeds(t); !strings.Contains(got, fmt.Sprintf("2 lines, %d new friendships", want)) {
 			t.Errorf("an import prints %s", got)
 		}
+		steps := onFolder(t, dir, "import", "steps", file(t, gzipped(t, "day,count\n2016-04-12,5\n")), "--user=9").Succeeds(t)
+		if !strings.Contains(steps, fmt.Sprintf("1 lines, %d totals raised", want/2)) {
+			t.Errorf("an import of steps prints %s", steps)
+		}
 		bad := onFolder(t, dir, "import", "friends", file(t, "9 10\n9\n"))
 		if bad.Status != 1 || !strings.Contains(bad.Stdout, "1 bad lines") || !strings.Contains(bad.Stderr, "line 2: ") {
 			t.Errorf("a bad line: %+v", bad)
@@ -99,10 +105,22 @@ func TestDataFolder(t *testing.T) {
 	second.Stop()
 }
 
+// gzipped returns a text as gzip compresses it.
+func gzipped(t testing.TB, text string) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	testenv.Must(w.Write([]byte(text)))
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
 // importing starts an import that is under way, and goes on when it is fed.
 func importing(t *testing.T, dir string) *testenv.Command {
 	t.Helper()
-	c := testenv.Start(t, "import", "friends", "/dev/stdin", "--data="+dir)
+	c := testenv.Start(t, "import", "friends", "-", "--data="+dir)
 	c.Feed("20 21\n20\n" + strings.Repeat("22 23\n", 20_000)) // more than is read at once
 	testenv.Eventually(t, "the bad line is reported", func() bool { return strings.Contains(c.Log(), "line 2: ") })
 	return c

@@ -126,7 +126,7 @@ func TestImportIntoAColdDay(t *testing.T) {
 		}
 	}
 	const at = "2026-11-17T15:59:59.999Z"
-	imports(testenv.Noon, "1,2026-11-17,100\n2,2026-11-17,250\n", "2 totals raised, 0 bad lines")
+	imports(testenv.Noon, "1,2026-11-17,100\n2,2026-11-17,250\n", "2 totals raised, 0 already there, 0 bad lines")
 	midnight := time.Date(2026, 11, 20, 16, 0, 0, 0, time.UTC)
 	imports(midnight.Add(30*time.Minute), "3,2026-11-17,300\n1,2026-11-17,400\n", "1 days left to the next archival")
 	i.env.Clock.Set(midnight.Add(30 * time.Minute))

@@ -195,7 +195,7 @@ func TestImportFriends(t *testing.T) {
 	text := strings.Join([]string{
 		"# a comment", "", "0 1", "1\t2", "2  3", "  3   0  ",
 		"1 0",                   // known already, in the other direction
-		"4 4",                   // line 8: oneself
+		"4 4",                   // line 8: oneself, which is counted
 		"5",                     // one number
 		"5 6 7",                 // three
 		"a 6",                   // no number
@@ -205,7 +205,7 @@ func TestImportFriends(t *testing.T) {
 	}, "\n")
 	status, said, lines := i.run("friends", text, "--offset", "1")
 	slices.Sort(lines)
-	if status != 1 || !slices.Equal(lines, []string{"10", "11", "12", "13", "14", "8", "9"}) || !strings.Contains(said, "4 new friendships") {
+	if status != 1 || !slices.Equal(lines, []string{"10", "11", "12", "13", "14", "9"}) || !strings.Contains(said, "4 new friendships, 1 already there, 1 with themselves, 6 bad lines") {
 		t.Errorf("status %d, lines %v: %s", status, lines, said)
 	}
 	status, said, _ = i.run("friends", "0 1\n1 2\n2 3\n3 0\n", "--offset", "1")
@@ -260,8 +260,8 @@ func TestImportRefuses(t *testing.T) {
 	for name, tt := range map[string]struct{ what, text, want string }{
 		"an empty file":      {"steps", "", "the file is empty"},
 		"a file of blanks":   {"steps", "\ufeff\n  \r\n\n", "the file is empty: its first line must name the columns"},
-		"no header":          {"steps", "\n1001,2026-11-19,5\n", "the first line is"},
-		"unknown columns":    {"steps", "who,when,what\n1,2,3\n", "it must name the columns user_id, date and steps"},
+		"no header":          {"steps", "\n1001,2026-11-19,5\n", "no column has the steps"},
+		"unknown columns":    {"steps", "who,when,what\n1,2,3\n", "must have the columns user_id, date and steps"},
 		"a line without end": {"friends", strings.Repeat("1", 2<<20), "longer than"},
 		"binary for friends": {"friends", "\x00\x01\x02\n", "it is binary"},
 		"only bad lines":     {"friends", strings.Repeat("1,2,3\n", 1000), "after 0 lines: all 100 lines so far are bad: the file must have two user ids a line"},

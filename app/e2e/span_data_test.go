@@ -12,6 +12,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	stepsfile "stepboard/services/operations/importer"
 )
 
 // importedLines is an importer.Report of a file without bad lines.
@@ -22,6 +23,7 @@ func (importedLines) Done(int) {}
 func (r importedLines) BadLine(number int, reason error) error {
 	return fmt.Errorf("line %d: %w", number, reason)
 }
+func (importedLines) Note(int, string)               {}
 func (r importedLines) Warn(number int, what string) { r.t.Errorf("line %d: %s", number, what) }
 
 // stepsOf returns the lines of the step counts until a day, and what each person walked on
@@ -61,7 +63,7 @@ func TestSpansOfRealSteps(t *testing.T) {
 	s.waitForStartJobs()
 	file, walked := stepsOf(t, today)
 	board := testenv.Must(s.app.Catalog.Definitions.Board("steps"))
-	testenv.Must(s.app.Importer.ImportSteps(t.Context(), strings.NewReader(file), board, false, importedLines{t}))
+	testenv.Must(s.app.Importer.ImportSteps(t.Context(), strings.NewReader(file), board, stepsfile.StepsImportOptions{}, importedLines{t}))
 	people := slices.Sorted(maps.Keys(walked))
 	if len(people) != 33 {
 		t.Fatalf("%d people", len(people))

@@ -10,13 +10,16 @@ import (
 const onlyBad = 100
 
 // lineCheck reports bad lines, ends the import of a file that has nothing else, and warns of
-// ids that a spreadsheet has damaged. Not safe for concurrent use.
+// ids that another program has damaged. Not safe for concurrent use.
 type lineCheck struct {
 	report   Report
 	expected string // what a file holds
 	bads     int
 	anyGood  bool
-	warned   bool
+	// damaged has the first id that another program has damaged, in line damagedAt; damagedIDs counts them.
+	damaged    models.UserID
+	damagedAt  int
+	damagedIDs int
 }
 
 func newLineCheck(report Report, expected string) *lineCheck {
@@ -29,7 +32,7 @@ func (c *lineCheck) bad(number int, reason error) error {
 		return err
 	}
 	if c.bads++; c.bads == onlyBad {
-		return c.end()
+		return c.allBad()
 	}
 	return nil
 }
@@ -38,16 +41,27 @@ func (c *lineCheck) bad(number int, reason error) error {
 func (c *lineCheck) good(number int, users ...models.UserID) {
 	c.anyGood = true
 	for _, user := range users {
-		if !c.warned && damagedID(user) {
-			c.warned = true
-			c.report.Warn(number, fmt.Sprintf("the id %s is what a spreadsheet makes of a long number, "+
-				"and several people may have got the same one: export the file again, without opening it there", user))
+		if !damagedID(user) {
+			continue
+		}
+		if c.damagedIDs++; c.damagedIDs == 1 {
+			c.damaged, c.damagedAt = user, number
 		}
 	}
 }
 
-// end returns an error if all lines so far were bad.
+// end is called behind the last line. It warns of damaged ids, and returns an error if all lines
+// were bad.
 func (c *lineCheck) end() error {
+	if c.damagedIDs > 0 {
+		c.report.Warn(c.damagedAt, fmt.Sprintf("the id %s is what a spreadsheet or a data frame makes of a number; %d ids are like it, "+
+			"and several people may have got the same one: export the file again, with ids as text", c.damaged, c.damagedIDs))
+	}
+	return c.allBad()
+}
+
+// allBad returns an error if all lines so far were bad.
+func (c *lineCheck) allBad() error {
 	if c.anyGood || c.bads == 0 {
 		return nil
 	}

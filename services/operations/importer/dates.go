@@ -2,6 +2,8 @@ package importer
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -9,112 +11,204 @@ import (
 	"stepboard/models"
 )
 
-// writtenDate is a date as a line has it. If the year comes last, the order of the day
-// and the month may not be certain.
-type writtenDate struct {
-	year int
-	// first and second are the month and the day if the year comes first; otherwise one
-	// of them is the month.
-	first, second int
-	yearLast      bool
-}
-
-// dateOrder is the order of the day and the month in dates whose year comes last.
-type dateOrder int
+// dateOrder is a set of the orders that the day, the month and the year of a date may have.
+type dateOrder uint8
 
 const (
-	orderUnknown dateOrder = iota
-	monthFirst
-	dayFirst
+	monthFirst dateOrder = 1 << iota // 4/12/2016
+	dayFirst                         // 12/4/2016
+	yearFirst                        // 2016-4-12
+
+	anyOrder = monthFirst | dayFirst | yearFirst
 )
+
+// writtenDate is a date as a line has it.
+type writtenDate struct {
+	numbers [3]int
+	orders  dateOrder // those that its form permits
+}
 
 // What is wrong with a date or a time, behind its text.
 var (
-	errDay   = errors.New("is no day of the calendar")
-	errDate  = errors.New("is not a date such as 2016-4-12 or 4/12/2016")
-	errClock = errors.New("has no time such as 13:00 or 1:00:00 PM")
-	errZone  = errors.New("has an offset from UTC: write times on the clock of the board's zone, such as 2016-4-12 13:00")
-	errPart  = errors.New("is not the beginning of an hour: a line has the steps of a whole hour")
-	errTime  = errors.New("has a time: write a day without one, or call the column ActivityHour if it has hours")
+	errDay     = errors.New("is no day of the calendar")
+	errDate    = errors.New("is not a date such as 2016-4-12, 4/12/2016 or 12-Apr-2016")
+	errClock   = errors.New("has no time such as 13:00 or 1:00:00 PM")
+	errZone    = errors.New("has an offset from UTC: write times on the clock of the board's zone, such as 2016-4-12 13:00")
+	errPart    = errors.New("is not the beginning of an hour: a line has the steps of a whole hour")
+	errTime    = errors.New("has a time: write a day without one, or call the column ActivityHour if it has hours")
+	errInstant = errors.New("is no midnight, neither in UTC nor in the board's time zone: write a day such as 2016-04-12")
 )
 
-// order returns the order that the date shows, by a day above 12. Such a date whose month
-// has fewer days shows none.
-func (w writtenDate) order() dateOrder {
-	if !w.yearLast {
-		return orderUnknown
+// in returns the day that the date is in one order.
+func (w writtenDate) in(order dateOrder) (models.Date, error) {
+	year, month, day := w.numbers[0], w.numbers[1], w.numbers[2]
+	switch order {
+	case monthFirst:
+		month, day, year = w.numbers[0], w.numbers[1], w.numbers[2]
+	case dayFirst:
+		day, month, year = w.numbers[0], w.numbers[1], w.numbers[2]
 	}
-	for _, order := range [...]dateOrder{monthFirst, dayFirst} {
-		day := w.second
-		if order == dayFirst {
-			day = w.first
-		}
-		if _, err := w.date(order); err == nil && day > 12 {
-			return order
-		}
+	if year < 100 {
+		year += 2000
 	}
-	return orderUnknown
-}
-
-// certain reports whether the date is the same day, or none, in both orders.
-func (w writtenDate) certain() bool {
-	return !w.yearLast || w.first == w.second || w.first > 12 || w.second > 12
-}
-
-// date returns the day. The order counts if the year comes last.
-func (w writtenDate) date(order dateOrder) (models.Date, error) {
-	month, day := w.first, w.second
-	if w.yearLast && order == dayFirst {
-		month, day = day, month
-	}
-	t := time.Date(w.year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
-	if t.Year() != w.year || int(t.Month()) != month || t.Day() != day {
+	t := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	if t.Year() != year || int(t.Month()) != month || t.Day() != day {
 		return 0, errDay
 	}
 	return models.DateOf(t), nil
 }
 
-// parseWrittenDate parses 2016-4-12 or 4/12/2016. Slashes, hyphens and dots may separate
-// the numbers of either.
+// readings returns the days that the date may be if it has one of the orders, and which of
+// them make it a day of the calendar. A form that has only one order is read in that.
+func (w writtenDate) readings(orders dateOrder) (days []models.Date, possible dateOrder) {
+	if w.orders == yearFirst {
+		orders = yearFirst
+	}
+	for order := monthFirst; order <= yearFirst; order <<= 1 {
+		if orders&w.orders&order == 0 {
+			continue
+		}
+		if day, err := w.in(order); err == nil {
+			possible |= order
+			if !slices.Contains(days, day) {
+				days = append(days, day)
+			}
+		}
+	}
+	return days, possible
+}
+
+// certainDate returns the date in the form that has only one order.
+func certainDate(year, month, day int) writtenDate {
+	return writtenDate{numbers: [3]int{year, month, day}, orders: yearFirst}
+}
+
+// parseWrittenDate parses a date without a time: three numbers between slashes, hyphens or
+// dots, 20160412, or a date with the English name of its month.
 func parseWrittenDate(text string) (w writtenDate, ok bool) {
 	at := strings.IndexAny(text, "/-.")
-	if at < 0 {
-		return w, false
+	if at < 0 || strings.ContainsAny(text, " ,") {
+		if len(text) == len("20160412") && strings.Trim(text, "0123456789") == "" {
+			n, _ := strconv.Atoi(text) // it has nothing but digits
+			return certainDate(n/10_000, n/100%100, n%100), true
+		}
+		return parseNamedDate(text)
 	}
 	second, third, ok := strings.Cut(text[at+1:], text[at:at+1])
 	if !ok {
 		return w, false
 	}
 	texts := [3]string{text[:at], second, third}
-	w.yearLast = len(third) == 4
-	if w.yearLast {
-		texts = [3]string{third, texts[0], second}
-	}
-	var numbers [3]int
 	for i, digits := range texts {
 		n, err := strconv.ParseUint(digits, 10, 16)
-		if err != nil || len(digits) > 2 && i > 0 || len(digits) != 4 && i == 0 {
-			return w, false
+		if err != nil || len(digits) > 2 && (len(digits) != 4 || i == 1) {
+			return parseNamedDate(text)
 		}
-		numbers[i] = int(n)
+		w.numbers[i] = int(n)
 	}
-	w.year, w.first, w.second = numbers[0], numbers[1], numbers[2]
+	switch first, last := len(texts[0]), len(texts[2]); {
+	case first == 4 && last <= 2:
+		w.orders = yearFirst
+	case first <= 2 && last == 4:
+		w.orders = monthFirst | dayFirst
+	case first == 2 && last == 2 && text[at] == '-':
+		w.orders = anyOrder
+	case first <= 2 && last == 2:
+		w.orders = monthFirst | dayFirst
+	default:
+		return w, false
+	}
 	return w, true
 }
 
-// parseDay parses a day. Exports often add midnight to it.
-func parseDay(text string) (writtenDate, error) {
-	dateText, clock := cutTime(text)
-	date, ok := parseWrittenDate(dateText)
-	if !ok {
-		return date, errDate
+// months has the English names of months by their first letters.
+var months = []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}
+
+// parseNamedDate parses 12-Apr-2016, 12 April 16, Apr 12, 2016 and Tue, 12 Apr 2016.
+func parseNamedDate(text string) (w writtenDate, ok bool) {
+	parts := strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" -/.,", c) })
+	if len(parts) == 4 && strings.Trim(parts[0], "0123456789") != "" {
+		parts = parts[1:] // the day of the week
 	}
-	if clock != "" {
-		if hour, err := parseClock(clock); err != nil || hour != 0 {
-			return date, errTime
+	if len(parts) != 3 {
+		return w, false
+	}
+	month, named := 0, 1
+	for i, part := range parts[:2] {
+		if len(part) >= 3 {
+			if m := slices.Index(months, strings.ToLower(part[:3])); m >= 0 && strings.Trim(part, "0123456789") == part {
+				month, named = m+1, i
+			}
 		}
 	}
-	return date, nil
+	day, year := parts[1-named], parts[2]
+	if len(day) == 4 {
+		day, year = year, day // 2016-Apr-12
+	}
+	d, errDay := strconv.ParseUint(day, 10, 8)
+	y, errYear := strconv.ParseUint(year, 10, 16)
+	if month == 0 || errDay != nil || errYear != nil || len(day) > 2 || len(year) != 2 && len(year) != 4 {
+		return w, false
+	}
+	return certainDate(int(y), month, int(d)), true
+}
+
+// parseDay parses a day. Programs often write it as its midnight, on the clock of no zone, with
+// an offset from UTC, or as an instant; zone, which may be nil, is that of the board.
+func parseDay(text string, zone *time.Location) (writtenDate, error) {
+	if date, ok := parseWrittenDate(text); ok {
+		return date, nil
+	}
+	if t, ok := parseSince1970(text); ok {
+		return dayOfInstant(t, zone)
+	}
+	dateText, clock := cutTime(text)
+	date, ok := parseWrittenDate(dateText)
+	if !ok || clock == "" {
+		return date, errDate
+	}
+	clock, offset := cutOffset(clock)
+	if hour, err := parseClock(clock); err == nil && hour == 0 {
+		return date, nil
+	}
+	days, _ := date.readings(anyOrder)
+	since, err := parseTimeOfDay(clock)
+	if offset == "" || err != nil || len(days) != 1 {
+		return date, errTime
+	}
+	east, err := time.Parse("-07:00", offset)
+	if err != nil {
+		return date, errTime
+	}
+	_, seconds := east.Zone()
+	return dayOfInstant(days[0].UTC().Add(since-time.Duration(seconds)*time.Second), zone)
+}
+
+// parseSince1970 parses a time in seconds or milliseconds since 1970.
+func parseSince1970(text string) (time.Time, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil:
+	case len(text) == 10:
+		return time.Unix(n, 0).UTC(), true
+	case len(text) == 13:
+		return time.UnixMilli(n).UTC(), true
+	}
+	return time.Time{}, false
+}
+
+// dayOfInstant returns the day that begins at an instant, in the board's zone or in UTC.
+func dayOfInstant(t time.Time, zone *time.Location) (writtenDate, error) {
+	for _, zone := range [...]*time.Location{zone, time.UTC} {
+		if zone == nil {
+			continue
+		}
+		year, month, day := t.In(zone).Date()
+		if time.Date(year, month, day, 0, 0, 0, 0, zone).Equal(t) {
+			return certainDate(year, int(month), day), nil
+		}
+	}
+	return writtenDate{}, errInstant
 }
 
 // parseHour parses the beginning of an hour.
@@ -124,17 +218,70 @@ func parseHour(text string) (date writtenDate, hour int, err error) {
 	if !ok {
 		return date, 0, errDate
 	}
+	if _, offset := cutOffset(clock); offset != "" {
+		return date, 0, errZone
+	}
 	hour, err = parseClock(clock)
 	return date, hour, err
 }
 
-// cutTime cuts a text behind its date.
+// joinHour returns the text of an hour from two columns. That of hours may repeat the day.
+func joinHour(day, hour string) (string, error) {
+	if date, clock := cutTime(hour); date != "" && clock != "" {
+		if before, _ := cutTime(day); before != date {
+			return "", fmt.Errorf("%q and %q are different days", shortened(day), shortened(hour))
+		}
+		return hour, nil
+	}
+	date, _ := cutTime(day)
+	if !strings.Contains(hour, ":") {
+		hour += ":00"
+	}
+	return date + " " + hour, nil
+}
+
+// cutTime cuts a text behind its date, before the hour of its clock.
 func cutTime(text string) (date, clock string) {
-	at := strings.IndexAny(text, " T")
+	at := strings.IndexByte(text, ':')
 	if at < 0 {
 		return text, ""
 	}
-	return text[:at], strings.TrimSpace(text[at+1:])
+	for at > 0 && text[at-1] >= '0' && text[at-1] <= '9' {
+		at--
+	}
+	return strings.TrimRight(text[:at], " ,T"), text[at:]
+}
+
+// cutOffset cuts an offset from UTC off the end of a time and returns it as +08:00.
+func cutOffset(clock string) (rest, offset string) {
+	rest = strings.TrimSpace(strings.TrimSuffix(strings.TrimSuffix(clock, "UTC"), "GMT"))
+	if before, ok := strings.CutSuffix(rest, "Z"); ok {
+		return before, "+00:00"
+	}
+	at := strings.LastIndexAny(rest, "+-")
+	if at < 0 {
+		if rest != strings.TrimSpace(clock) {
+			return rest, "+00:00"
+		}
+		return rest, ""
+	}
+	offset = strings.ReplaceAll(rest[at:], ":", "")
+	if len(offset) == len("+08") {
+		offset += "00"
+	}
+	if len(offset) != len("+0800") {
+		return clock, "?" // it is none, and no time either
+	}
+	return strings.TrimSpace(rest[:at]), offset[:3] + ":" + offset[3:]
+}
+
+// parseTimeOfDay returns how long after midnight a clock such as 16:00 or 16:00:00.000 is.
+func parseTimeOfDay(clock string) (time.Duration, error) {
+	t, err := time.Parse("15:04:05", clock)
+	if err != nil {
+		t, err = time.Parse("15:04", clock)
+	}
+	return t.Sub(t.Truncate(24 * time.Hour)), err
 }
 
 // parseClock parses the beginning of an hour, such as 13:00, 13:00:00 or 1:00 PM, and
@@ -146,9 +293,6 @@ func parseClock(clock string) (int, error) {
 		if clock[n]|0x20 == 'p' {
 			afternoon = 12
 		}
-	}
-	if strings.ContainsAny(digits, "+-Zz") {
-		return 0, errZone
 	}
 	hourText, rest, ok := strings.Cut(digits, ":")
 	hour, err := strconv.ParseUint(hourText, 10, 8)

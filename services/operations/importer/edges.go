@@ -1,9 +1,13 @@
 package importer
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,104 +18,312 @@ import (
 // edgesExpected says what a file of friendships holds.
 const edgesExpected = "two user ids a line, separated by a comma, a semicolon, a tab or spaces, such as 1001,1002"
 
-// EachEdge calls do for each friendship of a file, or with the reason why a line is bad,
-// until ctx ends or do fails. A line has two user ids, quoted or not. The first line with
-// two fields decides whether commas, semicolons or white space separate the ids of the file.
-// It may be a header: two column names such as user1_id,user2_id. Blank lines and comments,
-// which begin with "# ", are skipped. An offset other than 0 is added to the ids, which are
-// numbers then, and 1 or more afterwards.
+// maxOneWay is how many rows of a file whose rows are one-way wait for the row of the other
+// direction: about 600 MB.
+const maxOneWay = 3_000_000
+
+// EdgesOptions says how a file of friendships is read. The zero value reads one that says
+// everything itself.
+type EdgesOptions struct {
+	// Offset, if it is not 0, is added to the ids, which are numbers then, and 1 or more
+	// afterwards.
+	Offset int64
+	// Header says whether the first line names the columns: "yes", "no", or "" if the file shows it.
+	Header string
+	// Where takes only rows with a value, as in "status=accepted".
+	Where []string
+	// Note receives what a person should know about a line. It may be nil.
+	Note func(line int, what string)
+}
+
+// Rows that are neither friendships nor bad, besides ErrLeftOut.
+var (
+	// ErrSelf is that of a row that connects somebody with themselves.
+	ErrSelf = errors.New("it connects somebody with themselves")
+	// ErrOneWay is that of a row of one direction if the row of the other one makes the friendship.
+	ErrOneWay = errors.New("the row of the other direction makes the friendship")
+)
+
+// EachEdge calls do for each friendship of a file, or with the reason why a row is bad, until ctx
+// ends or do fails. The reasons ErrSelf, ErrOneWay and ErrLeftOut are not bad.
 //
-// It fails if it can't be known what the first line is.
-func EachEdge(ctx context.Context, in io.Reader, offset int64, do func(number int, edge friends.Edge, bad error) error) error {
-	r := &edgeReader{offset: offset, do: do}
-	err := eachLine(ctx, in, func(number int, line string) error {
-		if line = strings.TrimSpace(line); line == "" || isComment(line) {
+// A row has two user ids, quoted or not. The first row decides whether commas, semicolons or
+// white space separate the ids of the file. It may be a header, such as user1_id,user2_id; with
+// one, the file may have further columns. Blank lines and comments, which begin with "# " or
+// "% ", are skipped, and above the first row every line that begins with # or % and has no two
+// ids.
+//
+// Each row makes a friendship. If the file says that its rows are one-way, by columns such as
+// follower and followee or by a column type with "directed", two people are friends if it has both
+// rows, and the others are bad. Such rows are passed on when the other one comes, or at the end.
+//
+// It fails if it can't be known what the first line is, and if a column status has other values
+// than "accepted", unless o.Where names it.
+func EachEdge(ctx context.Context, in io.Reader, o EdgesOptions, do func(number int, edge friends.Edge, bad error) error) error {
+	filters, err := parseFilters(o.Where)
+	if err != nil {
+		return fmt.Errorf("--where: %w", err)
+	}
+	r := &edgeReader{EdgesOptions: o, filters: filters, do: do, records: newRecordReader(in, ",;\t")}
+	r.columns, _ = findEdgeColumns([]string{"", ""})
+	r.records.comment = isComment
+	err = r.records.each(ctx, func(rec record) error {
+		rec.text = strings.TrimSpace(rec.text)
+		switch {
+		case rec.bad != nil:
+			return do(rec.number, friends.Edge{}, rec.bad)
+		case isComment(rec.text):
+			r.size = r.size || strings.HasPrefix(rec.text, "%%MatrixMarket")
+			return nil
+		case rec.text == "":
+			return nil
+		case r.size:
+			r.size = false
 			return nil
 		}
-		return r.read(number, line)
+		return r.read(rec)
 	})
+	if err == nil {
+		err = r.decideFirst(nil)
+	}
 	if err != nil {
 		return err
 	}
-	return r.decideFirst(nil)
+	return r.endOneWay()
 }
 
 // edgeReader reads the friendships of a file.
 type edgeReader struct {
-	offset int64
-	do     func(number int, edge friends.Edge, bad error) error
-	// splitter is nil until a line has two fields.
+	EdgesOptions
+
+	filters []filter
+	do      func(number int, edge friends.Edge, bad error) error
+	records *recordReader
+	// splitter is nil until the first row, or the header, was read.
 	splitter *splitter
-	// first has the fields of that line until the next one decides whether they are names
+	header   *header // nil if the file has none
+	columns  edgeColumns
+	// first has the fields of the first row until the next one decides whether they are names
 	// of columns.
 	first  []string
 	number int // of that line
+	// oneWay has the rows of one direction, by the two people in their order.
+	oneWay map[friends.Edge]oneWayRow
+	// size says that the next line has the size of a matrix, in the format Matrix Market.
+	size bool
 }
 
-// isComment reports whether a line is a comment. An id may begin with #, but has no spaces.
+// oneWayRow is a row of one direction.
+type oneWayRow struct {
+	line  int
+	edge  friends.Edge
+	other bool // whether the other direction came, too
+}
+
+// isComment reports whether a line is a comment. An id may begin with # or %, but has no spaces.
 func isComment(line string) bool {
-	return line == "#" || strings.HasPrefix(line, "# ") || strings.HasPrefix(line, "#\t")
+	line = strings.TrimLeft(line, " ")
+	if line == "" || line[0] != '#' && line[0] != '%' {
+		return false
+	}
+	rest := strings.TrimRight(line[1:], "\r\n")
+	return rest == "" || strings.ContainsRune(" \t%", rune(rest[0]))
 }
 
-// read reads a line with content.
-func (r *edgeReader) read(number int, line string) error {
-	splitter := r.splitter
-	if splitter == nil {
-		delimiter, err := delimiterOf(line, number)
-		if err != nil {
-			return err
-		}
-		splitter = newSplitter(delimiter)
+// read reads a record with content.
+func (r *edgeReader) read(rec record) error {
+	if r.splitter == nil {
+		return r.begin(rec)
 	}
-	fields, err := splitter.split(line)
+	fields, err := r.splitter.split(rec.text)
+	if err == nil {
+		fields, err = r.row(fields)
+	}
+	if err != nil {
+		return r.do(rec.number, friends.Edge{}, err)
+	}
+	if err := r.decideFirst(fields); err != nil {
+		return err
+	}
+	return r.edge(rec.number, fields)
+}
+
+// begin reads a record of those up to the header or the first row.
+func (r *edgeReader) begin(rec record) error {
+	delimiters, err := delimiterOf(rec.text, rec.number)
+	if err != nil {
+		return err
+	}
+	splitter := newSplitter(delimiters)
+	fields, err := splitter.split(rec.text)
+	if err != nil {
+		return r.do(rec.number, friends.Edge{}, err)
+	}
+	names := fields
+	if marked := strings.TrimLeft(rec.text, "#%"); marked != rec.text {
+		names = strings.FieldsFunc(marked, func(c rune) bool { return strings.ContainsRune(delimiters, c) })
+		if len(fields) != 2 && headerOf(names) != certainHeader || strings.HasSuffix(fields[0], ":") {
+			return nil // a comment such as #Nodes: 4039
+		}
+	}
+	kind := headerOf(names)
 	switch {
-	case err != nil:
-		return r.do(number, friends.Edge{}, err)
-	case len(fields) != 2 && r.splitter == nil:
-		return r.do(number, friends.Edge{}, fmt.Errorf("%d fields instead of two user ids", len(fields)))
+	case isAdjacency(delimiters, fields, splitter.quoted):
+		return fmt.Errorf("line %d, %q, is that of an adjacency list: write a line with two ids for each friendship", rec.number, shortened(rec.text))
+	case r.Header == "yes" || r.Header == "" && kind == certainHeader:
+		return r.useHeader(rec.number, delimiters, names)
+	case len(fields) > 2 && r.Header == "":
+		return r.do(rec.number, friends.Edge{}, fmt.Errorf("%d fields instead of two user ids: a file with further columns "+
+			"needs a first line that names all of them, two of them user1_id and user2_id", len(fields)))
 	case len(fields) != 2:
-		return r.do(number, friends.Edge{}, fmt.Errorf("%d fields instead of two user ids: the file separates them by %s",
-			len(fields), delimiterNames[splitter.delimiter]))
-	case r.splitter == nil:
-		r.splitter = splitter
-		if !isEdgeHeader(fields) {
-			r.first, r.number = []string{fields[0], fields[1]}, number
-		}
-		return nil
-	case r.first != nil:
-		if err := r.decideFirst(fields); err != nil {
-			return err
-		}
+		return r.do(rec.number, friends.Edge{}, fmt.Errorf("%d fields instead of two user ids", len(fields)))
 	}
-	return r.edge(number, fields)
+	r.use(delimiters)
+	if r.Header == "no" {
+		return r.edge(rec.number, fields)
+	}
+	r.first, r.number = slices.Clone(fields), rec.number
+	return nil
 }
 
-// decideFirst reads the first line, unless it was a header. next has the fields of the line
-// behind it, or is nil.
+// use reads the rest of the file with these delimiters.
+func (r *edgeReader) use(delimiters string) {
+	r.splitter = newSplitter(delimiters)
+	r.records.quotes.delimiters = delimiters
+}
+
+// useHeader takes the columns from the names in a line.
+func (r *edgeReader) useHeader(number int, delimiters string, names []string) error {
+	h, err := newHeader(number, names, r.filters)
+	columns, ok := findEdgeColumns(names)
+	if err == nil && !ok {
+		err = errors.New("call two of them user1_id and user2_id")
+	}
+	if err != nil {
+		return fmt.Errorf("line %d has the columns %s: %w", number, listed(names), err)
+	}
+	for _, f := range h.where { // somebody has decided about the column
+		switch f.at {
+		case columns.status:
+			columns.status = notNamed
+		case columns.kind:
+			columns.kind = notNamed
+		}
+	}
+	r.use(delimiters)
+	r.header, r.columns = &h, columns
+	if r.Note == nil {
+		return nil
+	}
+	what := fmt.Sprintf("names the columns; each row makes %q and %q friends", h.names[columns.first], h.names[columns.second])
+	if columns.oneWay {
+		what += ", if the row of the other direction is there, too"
+	}
+	if len(names) > 2 {
+		what += "; the other columns are not read"
+	}
+	r.Note(number, what)
+	return nil
+}
+
+// row checks the fields of a row.
+func (r *edgeReader) row(fields []string) ([]string, error) {
+	switch {
+	case r.header != nil:
+		return r.header.row(fields)
+	case isAdjacency(r.splitter.quotes.delimiters, fields, r.splitter.quoted):
+		return nil, fmt.Errorf("%q must be in quotes if it is an id; if this is an adjacency list, write a line with two ids for each friendship", shortened(fields[0]))
+	case len(fields) != 2:
+		return nil, fmt.Errorf("%d fields instead of two user ids: the file separates them by %s", len(fields), delimiterNames[r.splitter.quotes.delimiters])
+	}
+	return fields, nil
+}
+
+// isAdjacency reports whether a row is that of an adjacency list, such as 3: 2 7 9.
+func isAdjacency(delimiters string, fields []string, inQuotes []bool) bool {
+	return delimiters == spaces && len(fields) > 1 && !inQuotes[0] && strings.HasSuffix(fields[0], ":")
+}
+
+// decideFirst reads the first row, unless it is a header. next has the fields of the row behind
+// it, or is nil.
 func (r *edgeReader) decideFirst(next []string) error {
 	first := r.first
 	if first == nil {
 		return nil
 	}
 	r.first = nil
-	if next != nil && max(idKind(first[0]), idKind(first[1])) < min(idKind(next[0]), idKind(next[1])) {
-		between := string(r.splitter.delimiter)
-		return fmt.Errorf("line %d, %q, looks like a header: call the columns user1_id and user2_id; "+
-			"if these are two users, put the line user1_id%suser2_id above it", r.number, shortened(strings.Join(first, between)), between)
+	kind := headerOf(first)
+	switch {
+	case kind == likelyHeader && next != nil && headerOf(next) == noHeader:
+		return r.useHeader(r.number, r.splitter.quotes.delimiters, first)
+	case kind != noHeader, next != nil && max(idKind(first[0]), idKind(first[1])) < min(idKind(next[0]), idKind(next[1])):
+		return fmt.Errorf("line %d, %q, may be a header or two users: say which by --header yes or --header no",
+			r.number, shortened(strings.Join(first, r.splitter.quotes.delimiters[:1])))
 	}
 	return r.edge(r.number, first)
 }
 
-// edge passes on the friendship of a line.
+// edge passes on the friendship of a row.
 func (r *edgeReader) edge(number int, fields []string) error {
-	edge, err := edgeOf(fields, r.offset)
+	c := r.columns
+	edge, err := edgeOf(fields[c.first], fields[c.second], r.Offset)
+	switch {
+	case err != nil:
+	case edge.A == edge.B:
+		err = ErrSelf
+	case c.status != notNamed && !isAccepted(fields[c.status]):
+		name := r.header.names[c.status]
+		return fmt.Errorf("line %d: the column %q has %q: take the rows of friends only, by --where %s=accepted, or with further --where other rows, too",
+			number, name, shortened(fields[c.status]), name)
+	case c.oneWay, c.kind != notNamed && strings.EqualFold(strings.TrimSpace(fields[c.kind]), "directed"):
+		return r.oneDirection(number, edge)
+	}
 	return r.do(number, edge, err)
 }
 
+// oneDirection passes on the friendship of a row if the other direction was there before.
+func (r *edgeReader) oneDirection(number int, edge friends.Edge) error {
+	key := friends.Edge{A: min(edge.A, edge.B), B: max(edge.A, edge.B)}
+	row, there := r.oneWay[key]
+	switch {
+	case there && !row.other && row.edge != edge:
+		row.other = true
+		r.oneWay[key] = row
+		if err := r.do(row.line, row.edge, ErrOneWay); err != nil {
+			return err
+		}
+		return r.do(number, edge, nil)
+	case there:
+		return r.do(number, edge, ErrOneWay)
+	case len(r.oneWay) == maxOneWay:
+		return fmt.Errorf("the rows of the file are one-way, and more than %d pairs of people are kept in memory: split it, with both rows of a pair in the same part", maxOneWay)
+	}
+	if r.oneWay == nil {
+		r.oneWay = make(map[friends.Edge]oneWayRow)
+	}
+	r.oneWay[key] = oneWayRow{line: number, edge: edge}
+	return nil
+}
+
+// endOneWay reports the rows of one direction whose other direction never came.
+func (r *edgeReader) endOneWay() error {
+	rows := slices.SortedFunc(maps.Values(r.oneWay), func(a, b oneWayRow) int { return cmp.Compare(a.line, b.line) })
+	for _, row := range rows {
+		if row.other {
+			continue
+		}
+		err := r.do(row.line, row.edge, errors.New("the row is one-way, and the file has no row of the other direction"))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // edgeOf returns the friendship of two user ids.
-func edgeOf(fields []string, offset int64) (friends.Edge, error) {
+func edgeOf(a, b string, offset int64) (friends.Edge, error) {
 	var ids [2]models.UserID
-	for i, field := range fields {
+	for i, field := range [...]string{a, b} {
 		var err error
 		if offset != 0 {
 			if field, err = addOffset(field, offset); err != nil {
@@ -125,64 +337,187 @@ func edgeOf(fields []string, offset int64) (friends.Edge, error) {
 	return friends.Edge{A: ids[0], B: ids[1]}, nil
 }
 
-// delimiterOf returns the delimiter of a line of ids. An id that has one must be in quotes.
-func delimiterOf(line string, number int) (rune, error) {
-	switch has := outsideQuotes(line, ",;"); {
+// delimiterOf returns the delimiters of a line of ids. An id that has one must be in quotes.
+func delimiterOf(line string, number int) (string, error) {
+	switch has := outsideQuotes(line, ",;\t"); {
 	case has[0] && has[1]:
-		return 0, fmt.Errorf("line %d, %q, has commas and semicolons: put ids that have one in quotes, "+
+		return "", fmt.Errorf("line %d, %q, has commas and semicolons: put ids that have one in quotes, "+
 			"or put the line user1_id,user2_id or user1_id;user2_id above", number, shortened(line))
 	case has[0]:
-		return ',', nil
+		return ",", nil
 	case has[1]:
-		return ';', nil
+		return ";", nil
+	case has[2] && headerOf(strings.Split(line, "\t")) == certainHeader:
+		return "\t", nil // whose fields may have spaces
 	}
 	return spaces, nil
 }
 
-// personWords are words that name columns of people, also behind from and to, with a number
-// or a letter, and followed by id.
-var personWords = map[string]bool{
-	"user": true, "usera": true, "userb": true, "friend": true, "person": true, "member": true, "player": true, "node": true,
-	"source": true, "target": true, "from": true, "to": true, "fromuser": true, "touser": true, "fromnode": true, "tonode": true,
-	"follower": true, "followee": true, "following": true, "followed": true,
+// edgeColumns has the positions of columns, from 0.
+type edgeColumns struct {
+	first, second int
+	oneWay        bool // whether each row is one-way
+	kind          int  // says by "directed" whether a row is one-way; notNamed if there is none
+	status        int  // notNamed if there is none
 }
 
-// columnWord returns a column's name in lower case, with nothing but its letters, and
-// whether it has digits.
-func columnWord(name string) (word string, digits bool) {
-	word = strings.Map(func(c rune) rune {
-		switch {
-		case c >= 'a' && c <= 'z':
-			return c
-		case c >= 'A' && c <= 'Z':
-			return c + 'a' - 'A'
-		case c >= '0' && c <= '9':
-			digits = true
-		}
-		return -1
-	}, name)
-	return word, digits
+// personWords are words that name columns of people, also followed by id, a number or a letter.
+var personWords = []string{
+	"", "user", "friend", "person", "member", "player", "profile", "account", "contact", "node", "vertex", "name", "username", "email",
+	"source", "target", "src", "dst", "from", "to", "fromuser", "touser", "fromnode", "tonode", "sender", "receiver", "recipient", "requester", "addressee",
+	"inviter", "invitee", "neighbor", "neighbour", "follower", "followee", "following", "followed",
 }
 
-// isEdgeHeader reports whether fields are certainly names of columns. A name such as user1
-// may also be an id.
-func isEdgeHeader(fields []string) bool {
-	for _, field := range fields {
-		word, digits := columnWord(field)
-		person, isID := strings.CutSuffix(word, "id")
-		if !personWords[person] || digits && !isID {
-			return false
+// pairs are the names of two columns of people that belong together, besides those that differ
+// by a number or a letter.
+var pairs = []struct {
+	first, second string
+	oneWay        bool
+}{
+	{"source", "target", false},
+	{"src", "dst", false},
+	{"from", "to", false},
+	{"fromuser", "touser", false},
+	{"fromnode", "tonode", false},
+	{"user", "friend", false},
+	{"person", "friend", false},
+	{"member", "friend", false},
+	{"name", "friend", false},
+	{"", "friend", false},
+	{"node", "neighbor", false},
+	{"node", "neighbour", false},
+	{"sender", "receiver", false},
+	{"sender", "recipient", false},
+	{"requester", "addressee", false},
+	{"requester", "receiver", false},
+	{"inviter", "invitee", false},
+	{"follower", "followee", true},
+	{"follower", "following", true},
+	{"follower", "followed", true},
+	{"user", "follower", true},
+	{"user", "following", true},
+}
+
+// personColumn is what the name of a column says of people.
+type personColumn struct {
+	word  string // of personWords
+	index string // a number or a letter behind it
+	id    bool   // whether it names ids
+}
+
+// personColumnOf returns what a column's name says of people.
+func personColumnOf(name string) (c personColumn, ok bool) {
+	word := columnWord(name)
+	word, c.id = strings.CutSuffix(word, "id")
+	if n := len(word); n > 0 && strings.IndexByte("0123456789ab", word[n-1]) >= 0 {
+		if c.index = word[n-1:]; !slices.Contains(personWords, word) {
+			word = word[:n-1]
 		}
 	}
-	return true
+	if before, ok := strings.CutSuffix(word, "id"); ok {
+		word, c.id = before, true
+	}
+	c.word = word
+	return c, slices.Contains(personWords, word) && (word != "" || c.id)
+}
+
+// findEdgeColumns returns the columns of a header; false if they are not known. Those of a header
+// of two columns are these two.
+func findEdgeColumns(names []string) (c edgeColumns, ok bool) {
+	c.kind, c.status = notNamed, notNamed
+	for i, name := range names {
+		switch columnWord(name) {
+		case "type", "edgetype", "relation":
+			c.kind = i
+		case "status", "state", "friendshipstatus", "requeststatus":
+			c.status = i
+		}
+	}
+	at := make(map[personColumn]int, len(names))
+	for i, name := range slices.Backward(names) {
+		if p, ok := personColumnOf(name); ok {
+			at[p] = i // of several, the first
+		}
+	}
+	find := func(word, index string) (int, bool) {
+		for _, id := range [...]bool{true, false} {
+			if i, ok := at[personColumn{word, index, id}]; ok {
+				return i, true
+			}
+		}
+		return 0, false
+	}
+	try := func(a, b personColumn) (both bool) {
+		var first, second bool
+		c.first, first = find(a.word, a.index)
+		c.second, second = find(b.word, b.index)
+		return first && second
+	}
+	for _, word := range personWords {
+		for _, index := range []string{"01", "12", "ab"} {
+			if try(personColumn{word: word, index: index[:1]}, personColumn{word: word, index: index[1:]}) {
+				return c, true
+			}
+		}
+	}
+	for _, p := range pairs {
+		if try(personColumn{word: p.first}, personColumn{word: p.second}) {
+			c.oneWay = p.oneWay
+			return c, true
+		}
+	}
+	c.first, c.second = 0, 1
+	return c, len(names) == 2
+}
+
+// headerKind says whether the fields of a first row name columns.
+type headerKind int
+
+const (
+	noHeader headerKind = iota
+	// unclearHeader is that of one name of a column and something else.
+	unclearHeader
+	// likelyHeader is that of names such as user1 and user2, which may also be ids.
+	likelyHeader
+	certainHeader
+)
+
+// headerOf returns whether fields name columns.
+func headerOf(fields []string) headerKind {
+	named, ids := 0, true
+	for _, field := range fields {
+		if p, ok := personColumnOf(field); ok {
+			named++
+			ids = ids && (p.id || p.index == "")
+		}
+	}
+	if len(fields) > 2 {
+		if _, ok := findEdgeColumns(fields); ok {
+			return certainHeader
+		}
+		return noHeader
+	}
+	switch {
+	case named == 0, len(fields) < 2:
+		return noHeader
+	case named < len(fields) || fields[0] == fields[1]:
+		return unclearHeader
+	case !ids:
+		return likelyHeader
+	}
+	return certainHeader
+}
+
+// isAccepted reports whether a status is that of a friendship.
+func isAccepted(status string) bool {
+	return slices.Contains([]string{"accepted", "accept", "approved", "confirmed", "active", "friend", "friends", "mutual"}, strings.ToLower(strings.TrimSpace(status)))
 }
 
 // idKind returns 0 for a word, which may name a column, 2 for a number, and 1 for every
 // other id.
 func idKind(field string) int {
-	word, digits := columnWord(field)
 	switch {
-	case !digits || word == "id" || personWords[strings.TrimSuffix(word, "id")]:
+	case !strings.ContainsAny(field, "0123456789@"):
 		return 0
 	case strings.Trim(field, "-+0123456789 ") == "":
 		return 2
@@ -216,10 +551,13 @@ func isPlaceholder(field string) bool {
 	return false
 }
 
-// damagedID reports whether a spreadsheet made the id of a long number, such as
-// 1.50396E+09. Different numbers become the same.
+// damagedID reports whether a spreadsheet or a data frame made the id of a number, such as
+// 1.50396E+09 or 1503960366.0.
 func damagedID(id models.UserID) bool {
 	mantissa, exponent, ok := strings.Cut(string(id), "E+")
+	if whole, fraction, point := strings.Cut(string(id), "."); point && !ok {
+		return whole != "" && strings.Trim(whole, "0123456789") == "" && fraction == "0"
+	}
 	return ok && exponent != "" && mantissa != "" && strings.Trim(exponent, "0123456789") == "" && strings.Trim(mantissa, "0123456789.,") == ""
 }
 

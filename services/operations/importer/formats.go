@@ -1,12 +1,14 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"slices"
 	"strings"
+	"time"
 
 	"stepboard/models"
 )
@@ -18,8 +20,8 @@ const (
 	maxHourSteps = 1<<32 - 1
 )
 
-// maxHeld is how many lines wait until it is certain whether the day or the month comes first:
-// about 80 MB.
+// maxHeld is how many lines wait until it is certain what their dates and numbers are: about
+// 100 MB.
 const maxHeld = 500_000
 
 // stepsExpected says what a file of steps holds.
@@ -27,7 +29,7 @@ const stepsExpected = "the columns user_id, date and steps, for a total a day, o
 
 // StepsLine is a line of a file of steps.
 type StepsLine struct {
-	Number int // from 1
+	Number int // from 1; of a record of several lines, the first
 	User   models.UserID
 	Date   models.Date
 	// Hour is that at which the steps begin, from 0 to 23, on the clock of no zone in
@@ -37,139 +39,269 @@ type StepsLine struct {
 	Steps  int64
 }
 
-// EachSteps calls do for each line of a file of steps, or with the reason why a line is bad,
-// until ctx ends or do fails. The first line names the columns, which may have any order,
-// and others may be among them. Commas, semicolons or tabs separate the fields.
+// StepsOptions says how a file of steps is read. The zero value reads one that says everything
+// itself.
+type StepsOptions struct {
+	// User, if it is set, has all the steps: the file has no column of users.
+	User models.UserID
+	// Columns names columns of the file, by their names or their numbers from 1, as in
+	// "date=Day,steps=2": user, date, hour and steps.
+	Columns string
+	// Where takes only records with a value, as in "source_type=-2".
+	Where []string
+	// Zone is that of the board's days; nil if days are each user's own.
+	Zone *time.Location
+	// Note receives what a person should know about a line. It may be nil.
+	Note func(line int, what string)
+}
+
+// EachSteps calls do for each record of a file of steps, or with the reason why it is bad,
+// until ctx ends or do fails. The reason is ErrNoSteps for a day without a number, and
+// ErrLeftOut for what o.Where does not take: these are not bad. One of the first ten records
+// names the columns, which may have any order, and others may be among them. Commas, semicolons
+// or tabs separate the fields.
 //
-// A date is 2016-4-12, or 4/12/2016 if the file shows whether the day or the month comes
-// first: by a day above 12. Lines wait in memory until then, at most 500,000. It fails if
-// the file does not show the order, or shows both.
-func EachSteps(ctx context.Context, in io.Reader, do func(line StepsLine, bad error) error) error {
-	r := &stepsReader{do: do}
-	err := eachLine(ctx, in, func(number int, line string) error {
+// A date is 2016-4-12 and the like, or 4/12/2016 if the file shows whether the day or the month
+// comes first: by a day above 12. A number may be 13,666, unless the file has fractions such as
+// 13,5. Lines wait in memory until this is certain, at most 500,000. It fails if the file does
+// not show the order, or shows both.
+func EachSteps(ctx context.Context, in io.Reader, o StepsOptions, do func(line StepsLine, bad error) error) error {
+	filters, err := parseFilters(o.Where)
+	if err != nil {
+		return fmt.Errorf("--where: %w", err)
+	}
+	columns, err := parseColumns(o.Columns)
+	if err != nil {
+		return fmt.Errorf("--columns: %w", err)
+	}
+	r := &stepsReader{StepsOptions: o, do: do, filters: filters, asked: columns, orders: anyOrder, records: newRecordReader(in, ",;\t")}
+	err = r.records.each(ctx, func(rec record) error {
 		switch {
-		case line == "":
+		case rec.bad != nil && r.splitter == nil:
+			return fmt.Errorf("line %d: %w", rec.number, rec.bad)
+		case rec.bad != nil:
+			return do(StepsLine{Number: rec.number}, rec.bad)
+		case rec.text == "":
 			return nil
 		case r.splitter == nil:
-			return r.readHeader(line)
+			return r.readHeader(rec)
 		}
-		return r.read(number, line)
+		return r.read(rec)
 	})
 	switch {
 	case err != nil:
 		return err
 	case r.splitter == nil:
-		return errors.New("the file is empty: its first line must name the columns")
-	case len(r.held) > 0:
-		return r.uncertain("the file does")
+		return r.noHeader()
 	}
-	return nil
+	return r.end()
 }
 
 // stepsReader reads the lines of a file of steps.
 type stepsReader struct {
+	StepsOptions
+
 	do       func(line StepsLine, bad error) error
-	splitter *splitter // nil until the header was read
+	records  *recordReader
+	filters  []filter
+	asked    map[string]string // the names of columns that were asked for, by what they have
+	splitter *splitter         // nil until the header was read
+	header   header
 	columns  stepsColumns
 
-	// order is that of the dates whose year comes last, and shown the date that showed it.
-	order dateOrder
-	shown string
-	held  []heldSteps
+	// above counts the records above the header. best says why the one of them with the most
+	// fields is none.
+	above, most int
+	best        error
+
+	// orders has those that all dates so far permit, and shown the last date that excluded some.
+	orders dateOrder
+	shown  string
+	commas commas
+	held   []heldSteps
 }
 
-// heldSteps is a line that waits for the order of its date.
+// heldSteps is a line that waits until its date and its number are certain.
 type heldSteps struct {
 	StepsLine
-	date writtenDate
-	text string // of the date
+
+	date   writtenDate
+	text   string // of the date
+	number writtenNumber
 }
 
-// readHeader reads the first line.
-func (r *stepsReader) readHeader(line string) error {
-	var best error
-	most := 0
-	for _, delimiter := range ",;\t" {
+// readHeader reads a record of those that may name the columns.
+func (r *stepsReader) readHeader(rec record) error {
+	for _, delimiter := range []string{",", ";", "\t"} {
 		splitter := newSplitter(delimiter)
-		names, err := splitter.split(line)
+		names, err := splitter.split(rec.text)
+		var h header
 		if err == nil {
-			if r.columns, err = findColumns(names); err == nil {
-				r.splitter = splitter
-				return nil
+			h, err = newHeader(rec.number, names, r.filters)
+		}
+		var columns stepsColumns
+		if err == nil {
+			columns, err = findColumns(names, r.asked, r.User != "")
+		}
+		if err == nil {
+			r.splitter, r.header, r.columns = splitter, h, columns
+			r.records.quotes.delimiters = delimiter
+			r.noteHeader()
+			return nil
+		}
+		if len(names) > r.most || r.best == nil {
+			r.most = len(names)
+			if r.best = fmt.Errorf("line %d is %q: %w", rec.number, shortened(rec.text), err); len(names) > 1 {
+				r.best = fmt.Errorf("line %d has the columns %s: %w", rec.number, listed(names), err)
 			}
 		}
-		if len(names) > most || best == nil {
-			best, most = err, len(names)
-		}
 	}
-	return fmt.Errorf("the first line is %q: %w; it must name %s, in any order", shortened(line), best, stepsExpected)
+	if r.above++; r.above == headerWithin {
+		return r.noHeader()
+	}
+	return nil
 }
 
-// read reads a line with content.
-func (r *stepsReader) read(number int, line string) error {
-	l, date, text, err := r.parse(line)
-	l.Number = number
+// noteHeader says what was skipped above the header.
+func (r *stepsReader) noteHeader() {
+	if r.above > 0 && r.Note != nil {
+		r.Note(r.header.number, fmt.Sprintf("names the columns; %d above it were skipped", r.above))
+	}
+}
+
+// noHeader returns the error of a file without a header.
+func (r *stepsReader) noHeader() error {
+	if r.best == nil {
+		return errors.New("the file is empty: its first line must name the columns")
+	}
+	return fmt.Errorf("%w; one of the first %d lines must have %s, in any order; or say which columns they are: --columns user=…,date=…,steps=…",
+		r.best, headerWithin, stepsExpected)
+}
+
+// read reads a record.
+func (r *stepsReader) read(rec record) error {
+	l, err := r.parse(rec)
+	if err := r.learn(l); err != nil {
+		return err
+	}
 	if err != nil {
-		return r.do(l, err)
+		return r.do(l.StepsLine, err)
 	}
-	if !date.certain() && r.order == orderUnknown {
-		if len(r.held) == maxHeld {
-			return r.uncertain(fmt.Sprintf("%d lines do", maxHeld))
-		}
-		r.held = append(r.held, heldSteps{l, date, text})
-		return nil
+	if r.certain(l) {
+		return r.pass(l)
 	}
-	if order := date.order(); order != orderUnknown {
-		if err := r.show(order, text); err != nil {
+	if len(r.held) == maxHeld {
+		if err := r.settleCommas(); err != nil {
 			return err
 		}
+		if len(r.held) > 0 {
+			return r.uncertain(fmt.Sprintf("%d lines do", maxHeld))
+		}
 	}
-	return r.pass(l, date, text)
+	r.held = append(r.held, l)
+	return nil
 }
 
-// parse parses a line, but for the order of the date, whose text it returns, too.
-func (r *stepsReader) parse(line string) (l StepsLine, date writtenDate, text string, err error) {
-	fields, err := r.splitter.split(line)
+// parse parses a record, but for what only the whole file shows.
+func (r *stepsReader) parse(rec record) (l heldSteps, err error) {
+	l.Number, l.Hourly, l.User = rec.number, r.columns.hourly, r.User
+	fields, err := r.splitter.split(rec.text)
+	if err == nil {
+		fields, err = r.header.row(fields)
+	}
 	if err != nil {
-		return l, date, "", err
+		return l, err
 	}
-	if c := r.columns; len(fields) != c.count {
-		return l, date, "", fmt.Errorf("%d fields instead of %d", len(fields), c.count)
+	if r.User == "" {
+		if l.User, err = parseUser(fields[r.columns.user]); err != nil {
+			return l, err
+		}
 	}
-	if l.User, err = parseUser(fields[r.columns.user]); err != nil {
-		return l, date, "", err
+	l.text = strings.TrimSpace(fields[r.columns.date])
+	if r.columns.hour != notNamed {
+		if l.text, err = joinHour(l.text, strings.TrimSpace(fields[r.columns.hour])); err != nil {
+			return l, err
+		}
 	}
-	text = strings.TrimSpace(fields[r.columns.date])
-	l.Hourly = r.columns.hourly
 	most := int64(maxSteps)
 	if l.Hourly {
 		most = maxHourSteps
-		date, l.Hour, err = parseHour(text)
+		l.date, l.Hour, err = parseHour(l.text)
 	} else {
-		date, err = parseDay(text)
+		l.date, err = parseDay(l.text, r.Zone)
+	}
+	if err == nil {
+		if days, _ := l.date.readings(anyOrder); len(days) == 0 {
+			err = errDay
+		}
 	}
 	if err != nil {
-		return l, date, "", fmt.Errorf("%q %w", shortened(text), err)
+		return l, fmt.Errorf("%q %w", shortened(l.text), err)
 	}
-	l.Steps, err = parseSteps(fields[r.columns.steps], most)
-	return l, date, text, err
+	steps := fields[r.columns.steps]
+	if steps := strings.TrimSpace(steps); steps == "" || isPlaceholder(steps) {
+		return l, ErrNoSteps
+	}
+	l.number, err = parseSteps(steps, most)
+	return l, err
 }
 
-// show notes a date that shows the order, and passes on the lines that waited for it.
-func (r *stepsReader) show(order dateOrder, text string) error {
-	if r.order == orderUnknown {
-		r.order, r.shown = order, text
-		for i := range r.held {
-			h := &r.held[i]
-			if err := r.pass(h.StepsLine, h.date, h.text); err != nil {
-				return err
+// learn notes what a line shows about the file, and passes on the lines that waited for it.
+func (r *stepsReader) learn(l heldSteps) error {
+	knew := false
+	if l.date.orders != yearFirst {
+		if _, possible := l.date.readings(anyOrder); possible != 0 && r.orders&possible != r.orders {
+			if r.orders &= possible; r.orders == 0 {
+				return fmt.Errorf("the dates %q and %q have the day, the month and the year in different orders: %s",
+					r.shown, l.text, writeYearFirst)
 			}
+			r.shown, knew = l.text, true
 		}
-		r.held = nil
+	}
+	if r.commas == commasUnknown && l.number.shows != commasUnknown {
+		r.commas, knew = l.number.shows, true
+	}
+	if !knew {
 		return nil
 	}
-	if order != r.order {
-		return fmt.Errorf("the month comes first in %q or in %q, and the day in the other: %s", r.shown, text, writeYearFirst)
+	return r.release()
+}
+
+// release passes on the lines that wait no longer.
+func (r *stepsReader) release() error {
+	waiting := r.held[:0]
+	for _, h := range r.held {
+		if !r.certain(h) {
+			waiting = append(waiting, h)
+		} else if err := r.pass(h); err != nil {
+			return err
+		}
+	}
+	r.held = waiting
+	return nil
+}
+
+// certain reports whether the date and the number of a line are certain.
+func (r *stepsReader) certain(l heldSteps) bool {
+	days, _ := l.date.readings(r.orders)
+	return len(days) <= 1 && (!l.number.waits || r.commas != commasUnknown)
+}
+
+// settleCommas takes the commas of a file without fractions for separators of thousands.
+func (r *stepsReader) settleCommas() error {
+	if r.commas == commasUnknown {
+		r.commas = commasGroup
+	}
+	return r.release()
+}
+
+// end ends the file.
+func (r *stepsReader) end() error {
+	if err := r.settleCommas(); err != nil {
+		return err
+	}
+	if len(r.held) > 0 {
+		return r.uncertain("the file does")
 	}
 	return nil
 }
@@ -180,96 +312,137 @@ const writeYearFirst = "write the dates with the year first, such as 2016-04-12"
 // uncertain returns the error of a file, or of so many lines, that do not show the order.
 func (r *stepsReader) uncertain(who string) error {
 	h := r.held[0]
-	return fmt.Errorf("%s not show whether the day or the month comes first in dates such as %q in line %d: %s",
-		who, h.text, h.Number, writeYearFirst)
+	days, _ := h.date.readings(r.orders)
+	var readings []string
+	for _, day := range days {
+		readings = append(readings, day.String())
+	}
+	return fmt.Errorf("%s not show whether the day or the month comes first in dates such as %q in line %d, which may be %s: %s",
+		who, h.text, h.Number, strings.Join(readings, " or "), writeYearFirst)
 }
 
-// pass passes on a line whose date is certain.
-func (r *stepsReader) pass(l StepsLine, date writtenDate, text string) error {
-	var err error
-	if l.Date, err = date.date(r.order); err != nil {
-		err = fmt.Errorf("%q %w", shortened(text), err)
+// pass passes on a line whose date and number are certain.
+func (r *stepsReader) pass(l heldSteps) error {
+	days, _ := l.date.readings(r.orders)
+	if len(days) == 0 {
+		return r.do(l.StepsLine, fmt.Errorf("%q %w", shortened(l.text), errDay))
 	}
-	return r.do(l, err)
+	l.Date, l.Steps = days[0], l.number.whole
+	if l.number.waits && r.commas == commasDecimal {
+		if l.Steps = l.number.decimal; l.Steps < 0 {
+			return r.do(l.StepsLine, errors.New("its steps have a fraction: other lines show that a comma begins one in this file"))
+		}
+	}
+	return r.do(l.StepsLine, nil)
 }
 
 // stepsColumns has the positions of columns, from 0.
 type stepsColumns struct {
-	count             int
 	user, date, steps int
-	hourly            bool // whether date has hours
+	hourly            bool // whether the lines are hours
+	hour              int  // notNamed if date has the hours, too
 }
 
-// stepsColumnNames are the names of columns without capitals and with nothing but letters.
-// The first column with an earlier name is taken: a table often has an id of its own.
+// notNamed stands for the position of a column that no name has.
+const notNamed = -1
+
+// stepsColumnNames has the names of columns, as columnWord returns them. The first column with an
+// earlier name is taken: a table often has an id of its own, and a moment when it was written.
 var stepsColumnNames = struct{ user, date, hour, steps []string }{
-	user:  []string{"userid", "user", "id"},
-	date:  []string{"date", "day", "activitydate", "activityday"},
-	hour:  []string{"activityhour", "hour"},
-	steps: []string{"steps", "steptotal", "totalsteps", "stepcount"},
+	user: []string{
+		"userid", "user", "username", "participantidentifier", "participantid", "participant", "subjectid", "subject", "memberid", "member",
+		"personid", "person", "playerid", "player", "employeeid", "uid", "openid", "id", "用户id", "用户", "成员",
+	},
+	date: []string{
+		"date", "day", "activitydate", "activityday", "calendardate", "stepdate", "recorddate", "summarydate", "localdate", "logdate",
+		"daytime", "datetime", "dateofsteps", "datum", "fecha", "日期", "日付", "startdate", "start", "timestamp",
+	},
+	hour: []string{"activityhour", "hour", "hourofday", "小时"},
+	steps: []string{
+		"steps", "steptotal", "totalsteps", "stepcount", "stepscount", "stepstotal", "totalstepcount", "dailysteps", "dailystepcount", "dailytotalsteps",
+		"numberofsteps", "numsteps", "nsteps", "noofsteps", "stepstaken", "totalstepstaken", "totalstepsperday", "stepsperday", "walkingsteps", "stepsvalue",
+		"schritte", "pasos", "nombredepas", "pas", "passi", "stappen", "步数", "步數", "歩数",
+	},
 }
 
-// findColumns finds the columns by their names.
-func findColumns(names []string) (c stepsColumns, err error) {
-	words := make(map[string]int, len(names))
-	for i, name := range names {
-		word, digits := columnWord(name)
-		if digits {
-			continue
+// countNames are the names of steps in files that have nothing else beside the day: exports of
+// one kind of record.
+var countNames = []string{"count", "actual"}
+
+// parseColumns parses a text such as "user=who,date=2" into the columns' names or numbers.
+func parseColumns(text string) (map[string]string, error) {
+	asked := make(map[string]string)
+	for part := range strings.SplitSeq(text, ",") {
+		if text == "" {
+			break
 		}
-		if _, twice := words[word]; twice {
-			i = twiceNamed
+		what, name, ok := strings.Cut(part, "=")
+		what, name = strings.TrimSpace(what), strings.TrimSpace(name)
+		if !ok || name == "" || !slices.Contains([]string{"user", "date", "hour", "steps"}, what) {
+			return nil, fmt.Errorf("%q does not have the form user=NAME, date=NAME, hour=NAME or steps=NAME", part)
 		}
-		words[word] = i
+		asked[what] = name
 	}
-	find := func(what string, names []string) (at int) {
-		for _, name := range names {
-			at, ok := words[name]
-			if !ok {
-				continue
-			}
-			if at == twiceNamed && err == nil {
-				err = fmt.Errorf("it has two columns for %s", what)
-			}
+	return asked, nil
+}
+
+// findColumns finds the columns by the names that were asked for, and the others by
+// stepsColumnNames. If there is one user, a column for users must not be asked for, and the file
+// must have none.
+func findColumns(names []string, asked map[string]string, oneUser bool) (c stepsColumns, err error) {
+	find := func(what, content string, known []string) int {
+		if name := asked[what]; name != "" {
+			at, missing := columnNumber(names, name)
+			err = cmp.Or(err, missing)
 			return at
 		}
-		return notNamed
+		if what == "hour" && asked["date"] != "" {
+			return notNamed
+		}
+		at, twice := findColumn(names, known)
+		if twice && err == nil {
+			err = fmt.Errorf("it has two columns for %s", content)
+		}
+		return at
 	}
-	c.count = len(names)
-	c.user = find("users", stepsColumnNames.user)
-	c.date = find("days", stepsColumnNames.date)
-	hour := find("hours", stepsColumnNames.hour)
-	c.steps = find("steps", stepsColumnNames.steps)
+	c.date = find("date", "days", stepsColumnNames.date)
+	c.hour = find("hour", "hours", stepsColumnNames.hour)
+	c.steps = find("steps", "steps", stepsColumnNames.steps)
+	if c.date == notNamed && strings.TrimSpace(names[0]) == "" {
+		c.date = 0 // Garmin names the columns "", Actual and Goal
+	}
+	if c.steps == notNamed && c.date != notNamed {
+		c.steps, _ = findColumn(names, countNames)
+	}
+	c.user = find("user", "users", stepsColumnNames.user)
+	c.hourly = c.hour != notNamed
+	if c.date == notNamed {
+		c.date, c.hour = c.hour, notNamed
+	}
 	switch {
 	case err != nil:
-		return c, err
-	case c.user == notNamed:
-		return c, errors.New("no column has the ids of users")
 	case c.steps == notNamed:
-		return c, errors.New("no column has the steps")
-	case c.date == notNamed && hour == notNamed:
-		return c, errors.New("no column has days or hours")
-	case c.date != notNamed && hour != notNamed:
-		return c, errors.New("it has one column for days and one for hours, which must be the same, such as 2016-4-12 13:00")
+		err = errors.New("no column has the steps")
+	case c.date == notNamed:
+		err = errors.New("no column has days or hours")
+	case oneUser && asked["user"] != "":
+		err = errors.New("--user and --columns user=… exclude each other")
+	case oneUser && c.user != notNamed && (asked["date"] == "" || asked["steps"] == ""):
+		err = fmt.Errorf("the column %q has users, whose steps would all become those of --user; if it has none, name the others by --columns", names[c.user])
+	case !oneUser && c.user == notNamed:
+		err = errors.New("no column has the ids of users (if the file is one person's, say whose by --user ID)")
 	}
-	if c.hourly = hour != notNamed; c.hourly {
-		c.date = hour
-	}
-	return c, nil
+	return c, err
 }
 
-// notNamed and twiceNamed stand for the position of a column that no name, or more than
-// one, has.
-const (
-	notNamed   = -1
-	twiceNamed = -2
-)
-
-// parseSteps returns the steps of a field.
-func parseSteps(field string, most int64) (int64, error) {
-	steps, err := strconv.ParseInt(strings.TrimSpace(field), 10, 64)
-	if err != nil || steps < 0 || steps > most {
-		return 0, fmt.Errorf("%q is not a whole number of steps from 0 to %d", shortened(field), most)
+// findColumn returns the position of the column with the earliest of the names, or notNamed, and
+// whether another one has the same name.
+func findColumn(names, known []string) (at int, twice bool) {
+	for _, word := range known {
+		isWord := func(name string) bool { return isAbout(name, word) }
+		if at = slices.IndexFunc(names, isWord); at >= 0 {
+			return at, slices.ContainsFunc(names[at+1:], isWord)
+		}
 	}
-	return steps, nil
+	return notNamed, false
 }

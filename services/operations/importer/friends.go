@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -21,7 +22,9 @@ type friendsImport struct {
 
 	growth *growth
 
-	added int
+	// stored counts friendships, and skipped rows that are none. Each is written by one of the two
+	// goroutines of inChunks.
+	stored, skipped FriendsResult
 	// refused says that edges of the chunk before were refused.
 	refused bool
 }
@@ -34,34 +37,56 @@ type friendsChunk struct {
 	lookup time.Duration
 }
 
-// ImportFriends reads a file as EachEdge does and stores the friendships. added counts the
-// friendships that did not exist before. A file of bad lines is an error, at the latest after
+// FriendsResult counts what an import of friendships has done.
+type FriendsResult struct {
+	// Added is the number of new friendships, Existing that of rows whose friendship was there.
+	Added, Existing int
+	// Self is the number of rows that connect somebody with themselves, OneWay that of rows of
+	// one direction whose other direction made the friendship, LeftOut that of rows which --where
+	// does not take.
+	Self, OneWay, LeftOut int
+}
+
+// ImportFriends reads a file as EachEdge does and stores the friendships. A file of bad lines is an error, at the latest after
 // 100 of them. After an error, or when ctx ends, chunks that are stored remain; a chunk that is being
 // stored when ctx ends is completed.
-func (s *Service) ImportFriends(ctx context.Context, in io.Reader, o FriendsOptions, report Report) (added int, err error) {
+func (s *Service) ImportFriends(ctx context.Context, in io.Reader, o FriendsOptions, report Report) (FriendsResult, error) {
 	f := &friendsImport{
 		service: s, report: report, check: newLineCheck(report, edgesExpected), pace: s.newPace(o.Gently, gentleFriends), growth: s.growthOf("users", "friendships"),
 	}
-	err = inChunks(ctx, in, o.Gently, func(ctx context.Context, pass func(friendsChunk) error) error {
-		return f.read(ctx, in, o.Offset, pass)
+	o.Note = report.Note
+	err := inChunks(ctx, in, o.Gently, func(ctx context.Context, pass func(friendsChunk) error) error {
+		return f.read(ctx, in, o.EdgesOptions, pass)
 	}, f.store)
 	f.growth.end(ctx)
-	return f.added, err
+	result := f.skipped
+	result.Added, result.Existing = f.stored.Added, f.stored.Existing
+	return result, err
 }
 
 // FriendsOptions holds the options of ImportFriends.
 type FriendsOptions struct {
-	// Offset, if it is not 0, is added to the user ids.
-	Offset int64
+	EdgesOptions
+
 	// Gently halves the rate, in favor of everything else that uses the stores.
 	Gently bool
 }
 
 // read reads the file and passes on the friendships.
-func (f *friendsImport) read(ctx context.Context, in io.Reader, offset int64, pass func(friendsChunk) error) error {
-	err := EachEdge(ctx, in, offset, func(number int, edge friends.Edge, bad error) error {
+func (f *friendsImport) read(ctx context.Context, in io.Reader, o EdgesOptions, pass func(friendsChunk) error) error {
+	err := EachEdge(ctx, in, o, func(number int, edge friends.Edge, bad error) error {
 		f.report.Line()
-		if bad != nil {
+		switch {
+		case errors.Is(bad, ErrSelf):
+			f.skipped.Self++
+			return nil
+		case errors.Is(bad, ErrOneWay):
+			f.skipped.OneWay++
+			return nil
+		case errors.Is(bad, ErrLeftOut):
+			f.skipped.LeftOut++
+			return nil
+		case bad != nil:
 			return f.check.bad(number, bad)
 		}
 		f.check.good(number, edge.A, edge.B)
@@ -136,7 +161,8 @@ func (f *friendsImport) storeEdges(ctx context.Context, p friends.Prepared, line
 	if err != nil {
 		return err
 	}
-	f.added += added
+	f.stored.Added += added
+	f.stored.Existing += len(p.Edges) - added - len(rejected)
 	f.growth.add(ctx, 2*added)
 	f.refused = f.refused || len(rejected) > 0
 	for _, r := range rejected {

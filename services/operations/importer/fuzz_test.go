@@ -23,10 +23,11 @@ func FuzzImportFriends(f *testing.F) {
 		stores, r := newFakeStores(), &report{}
 		service := *fixture.Service
 		service.Friends, service.Directory = stores, stores
-		added, err := service.ImportFriends(t.Context(), strings.NewReader(text), importer.FriendsOptions{Offset: offset}, r)
-		if added != len(stores.edges) || err != nil && added > 0 {
-			t.Fatalf("%q with offset %d: %d added of %d, %v", text, offset, added, len(stores.edges), err)
+		result, err := service.ImportFriends(t.Context(), strings.NewReader(text), importer.FriendsOptions{EdgesOptions: importer.EdgesOptions{Offset: offset}}, r)
+		if result.Added != len(stores.edges) || err != nil && result.Added > 0 {
+			t.Fatalf("%q with offset %d: %+v, %d stored, %v", text, offset, result, len(stores.edges), err)
 		}
+		r.lines -= result.Self + result.OneWay
 		return stores, r, err
 	}
 	f.Fuzz(func(t *testing.T, text string, offset int64) {
@@ -72,7 +73,8 @@ func FuzzImportSteps(f *testing.F) {
 		service := *fixture.Service
 		service.Directory, service.Entries, service.Archive = stores, stores, stores
 		service.RaiseHot, service.RaiseCold = stores.raise(&stores.hot), stores.raise(&stores.cold)
-		_, err = service.ImportSteps(t.Context(), strings.NewReader(text), fixture.board, false, r)
+		result, err := service.ImportSteps(t.Context(), strings.NewReader(text), fixture.board, importer.StepsImportOptions{}, r)
+		r.lines -= result.Empty
 		return stores, r, err
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -92,6 +94,8 @@ func FuzzImportSteps(f *testing.F) {
 		again, _, err := read(t, text)
 		slices.Sort(stores.hot)
 		slices.Sort(again.hot)
+		slices.Sort(stores.archived)
+		slices.Sort(again.archived)
 		if err != nil || !slices.Equal(stores.hot, again.hot) || !slices.Equal(stores.archived, again.archived) {
 			t.Errorf("%q is %q, and then %q, %v", text, stores.hot, again.hot, err)
 		}

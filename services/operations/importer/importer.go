@@ -32,7 +32,8 @@ type Users interface {
 
 // Buckets finds the buckets of days. Implemented by catalog.Buckets.
 type Buckets interface {
-	ForImport(ctx context.Context, b *catalog.Board, day models.Date, now time.Time) (*models.Bucket, error)
+	Importable(ctx context.Context, b *catalog.Board, day models.Date, now time.Time) (*models.Bucket, error)
+	Make(ctx context.Context, proposed []*models.Bucket) ([]*models.Bucket, error)
 }
 
 // Archive moves a cold bucket to the archive. Implemented by archive.Service.
@@ -59,6 +60,8 @@ type Report interface {
 	BadLine(number int, reason error) error
 	// Warn reports what is suspicious about a line that is imported.
 	Warn(number int, what string)
+	// Note reports what a person should know about how a line was read.
+	Note(number int, what string)
 }
 
 // Service imports files. Safe for concurrent use.

@@ -25,7 +25,7 @@ import (
 // fakeStores records what an import stores. Its errors, if set, are returned
 // instead.
 type fakeStores struct {
-	mu         sync.Mutex // of users and the raised totals
+	mu         sync.Mutex // of users, the raised totals and the archived days
 	edges      []friends.Edge
 	imports    func() // called by each Import; may be nil
 	importErr  error
@@ -101,6 +101,8 @@ func (f *fakeStores) EnsureMany(_ context.Context, users []models.UserID) ([]mod
 }
 
 func (f *fakeStores) Archive(_ context.Context, b *models.Bucket, _ func(int64)) (models.ArchiveRun, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.archived = append(f.archived, b.Day)
 	return models.ArchiveRun{}, f.archiveErr
 }
@@ -137,9 +139,17 @@ type report struct {
 	lines, done int
 	bad, warned []int
 	reasons     []string // why the lines are bad
+	notes       []string
+	warnings    []string
 }
 
-func (r *report) Warn(number int, _ string) { r.warned = append(r.warned, number) }
+func (r *report) Warn(number int, what string) {
+	r.warned, r.warnings = append(r.warned, number), append(r.warnings, what)
+}
+
+func (r *report) Note(number int, what string) {
+	r.notes = append(r.notes, fmt.Sprintf("line %d %s", number, what))
+}
 
 func (r *report) Line() {
 	r.mu.Lock()
@@ -165,6 +175,7 @@ func (r *report) BadLine(number int, reason error) error {
 // hot days.
 type fixture struct {
 	*importer.Service
+	env    *testenv.Env
 	stores *fakeStores
 	board  *catalog.Board
 }
@@ -187,7 +198,7 @@ func newFixtureIn(t testing.TB, zone string) *fixture {
 			RaiseHot: stores.raise(&stores.hot), RaiseCold: stores.raise(&stores.cold), Analyze: stores.analyze,
 			Clock: env.Clock.Now, Log: env.Log,
 		},
-		stores: stores, board: testenv.Must(c.Definitions.Board("steps")),
+		env: env, stores: stores, board: testenv.Must(c.Definitions.Board("steps")),
 	}
 }
 
@@ -196,16 +207,16 @@ func TestImportFriends(t *testing.T) {
 	f := newFixture(t)
 	text := "\ufeff# a comment\n\n0 1\n1\t2\n2   3\n4 4\n5\n5 6 7\na 6\n-2 6\n9223372036854775807 6\n6,7\n"
 	var r report
-	added, err := f.ImportFriends(t.Context(), strings.NewReader(text), importer.FriendsOptions{Offset: 1}, &r)
+	result, err := f.ImportFriends(t.Context(), strings.NewReader(text), importer.FriendsOptions{EdgesOptions: importer.EdgesOptions{Offset: 1}}, &r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []friends.Edge{{A: "1", B: "2"}, {A: "2", B: "3"}, {A: "3", B: "4"}}
-	if added != 3 || !slices.Equal(f.stores.edges, want) {
-		t.Errorf("%d added: %v, want %v", added, f.stores.edges, want)
+	if result.Added != 3 || result.Self != 1 || !slices.Equal(f.stores.edges, want) {
+		t.Errorf("%+v: %v, want %v", result, f.stores.edges, want)
 	}
 	slices.Sort(r.bad) // rejected edges are reported with their batch
-	if r.lines != 10 || r.done != 4 || !slices.Equal(r.bad, []int{6, 7, 8, 9, 10, 11, 12}) {
+	if r.lines != 10 || r.done != 3 || !slices.Equal(r.bad, []int{7, 8, 9, 10, 11, 12}) {
 		t.Errorf("%d lines, bad ones %v", r.lines, r.bad)
 	}
 }
@@ -263,7 +274,7 @@ func TestImportFriendsWithAnyID(t *testing.T) {
 			bad:   []int{4, 5},
 		},
 		"spaces": {
-			lines: []string{"# a", "#", "#a #b", "c\t\td", ` "e,f"  "g""h" `, "1; 2", "3,4", `"a b`, `"a""" "b"c`, "i j k"},
+			lines: []string{"# a", "#", "#a #b", "c\t\td", ` "e,f"  "g""h" `, "1; 2", "3,4", `"a b"`, `"a""" "b"c`, "i j k"},
 			want:  []friends.Edge{edge("#a", "#b"), edge("c", "d"), edge("e,f", `g"h`)},
 			bad:   []int{6, 7, 8, 9, 10},
 		},
@@ -274,9 +285,9 @@ func TestImportFriendsWithAnyID(t *testing.T) {
 		"a header in quotes":   {lines: []string{`"user_id","friend_id"`, `"1","2"`}, want: []friends.Edge{edge("1", "2")}},
 		"a graph's header":     {lines: []string{"source,target", "a,b"}, want: []friends.Edge{edge("a", "b")}},
 		"nothing but a header": {lines: []string{"user1_id,user2_id"}},
-		"an unknown header":    {lines: []string{"who,whom", "1001,1002"}, refused: `line 1, "who,whom", looks like a header: call the columns user1_id and user2_id; if these are two users, put the line user1_id,user2_id above it`},
-		"a header or two ids":  {lines: []string{"user1 user2", "a-1 a-2"}, refused: "put the line user1_id user2_id above it"},
-		"ids like a header":    {lines: []string{"user1,user2", "user1,user3"}, want: []friends.Edge{edge("user1", "user2"), edge("user1", "user3")}},
+		"an unknown header":    {lines: []string{"who,whom", "1001,1002"}, refused: `line 1, "who,whom", may be a header or two users: say which by --header`},
+		"a header, then ids":   {lines: []string{"user1 user2", "a-1 a-2"}, want: []friends.Edge{edge("a-1", "a-2")}},
+		"ids like a header":    {lines: []string{"user1,user2", "user1,user3"}, refused: `line 1, "user1,user2", may be a header or two users: say which by --header yes or --header no`},
 		"words below a header": {lines: []string{"user1_id,user2_id", "who,whom", "1,2"}, want: []friends.Edge{edge("who", "whom"), edge("1", "2")}},
 		"words":                {lines: []string{"alice,bob", "bob,carol"}, want: []friends.Edge{edge("alice", "bob"), edge("bob", "carol")}},
 		"placeholders": {
@@ -297,12 +308,12 @@ func TestImportFriendsWithAnyID(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			var r report
-			added, err := f.ImportFriends(t.Context(), strings.NewReader(strings.Join(tt.lines, "\n")), importer.FriendsOptions{}, &r)
+			result, err := f.ImportFriends(t.Context(), strings.NewReader(strings.Join(tt.lines, "\n")), importer.FriendsOptions{}, &r)
 			if (err == nil) != (tt.refused == "") || err != nil && !strings.Contains(err.Error(), tt.refused) {
 				t.Errorf("error %v, want %q", err, tt.refused)
 			}
-			if diff := cmp.Diff(tt.want, f.stores.edges); diff != "" || added != len(tt.want) {
-				t.Errorf("%d added, -want +got:\n%s", added, diff)
+			if diff := cmp.Diff(tt.want, f.stores.edges); diff != "" || result.Added != len(tt.want) {
+				t.Errorf("%+v, -want +got:\n%s", result, diff)
 			}
 			if !slices.Equal(r.bad, tt.bad) || !slices.Equal(r.warned, tt.warned) {
 				t.Errorf("bad lines %v, with warnings %v: %q", r.bad, r.warned, r.reasons)
@@ -334,7 +345,7 @@ func TestImportOfOtherFormats(t *testing.T) {
 		if _, err := f.ImportFriends(t.Context(), strings.NewReader(tt.text), importer.FriendsOptions{}, &report{}); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s as friends: %v", name, err)
 		}
-		if _, err := f.ImportSteps(t.Context(), strings.NewReader(tt.text), f.board, false, &report{}); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := f.ImportSteps(t.Context(), strings.NewReader(tt.text), f.board, importer.StepsImportOptions{}, &report{}); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s as steps: %v", name, err)
 		}
 	}
@@ -348,14 +359,15 @@ func TestImportDailySteps(t *testing.T) {
 		"4,2026-11-21,1", "4,2026-11-19,100001", "4,2026-11-19", `"4,2026-11-19,1`, "a nn,2026-11-19,1",
 	}, "\r\n")
 	var r report
-	result, err := f.ImportSteps(t.Context(), strings.NewReader(text), f.board, false, &r)
+	result, err := f.ImportSteps(t.Context(), strings.NewReader(text), f.board, importer.StepsImportOptions{}, &r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := (importer.StepsResult{Raised: 3, Archived: 1}); result != want {
 		t.Errorf("%+v, want %+v", result, want)
 	}
-	if r.lines != 8 || r.done != 3 || !slices.Equal(r.bad, []int{6, 7, 8, 9, 10}) {
+	// The last quote takes the line behind it.
+	if r.lines != 7 || r.done != 3 || !slices.Equal(r.bad, []int{6, 7, 8, 9}) {
 		t.Errorf("%d lines, bad ones %v", r.lines, r.bad)
 	}
 	hot := []string{"1 5000 2026-11-19T15:59:59.999Z", "2 700 2026-11-20T13:00:00.000Z"} // none later than now
@@ -380,7 +392,7 @@ func TestImportHourlySteps(t *testing.T) {
 		"2,2026-11-19 9:00,0", "2,2026-11-19 7:00,0", "3,2026-11-19 25:00,1", "4,2026-11-19 5:00,60000", "4,2026-11-19 6:00,60000",
 	}, "\n")
 	var r report
-	result, err := f.ImportSteps(t.Context(), strings.NewReader(text), f.board, false, &r)
+	result, err := f.ImportSteps(t.Context(), strings.NewReader(text), f.board, importer.StepsImportOptions{}, &r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +408,7 @@ func TestImportHourlySteps(t *testing.T) {
 // several forms.
 func TestImportStepsFormats(t *testing.T) {
 	t.Parallel()
-	const refusal = `show whether the day or the month comes first in dates such as "11/9/2026" in line 2: write the dates with the year first`
+	const refusal = `show whether the day or the month comes first in dates such as "11/9/2026" in line 2, which may be 2026-11-09 or 2026-09-11: write the dates with the year first`
 	for name, tt := range map[string]struct {
 		lines   []string
 		want    []string // "user score reached-at" in hot days
@@ -421,7 +433,7 @@ func TestImportStepsFormats(t *testing.T) {
 			want:  []string{"7 5 2026-11-18T15:59:59.999Z", "7 6 2026-11-19T15:59:59.999Z"}, cold: []string{"7 6 2026-11-02T15:59:59.999Z"},
 		},
 		"days with midnights": {
-			lines: []string{"user_id,date,steps", "1,2026-11-19 00:00:00,5", "2,2026-11-19T00:00:00.000,6", "3,2026-11-19 12:00:00 AM,7", "4,2026-11-19 1:00,8", "5,2026-11-19T00:00:00Z,8"},
+			lines: []string{"user_id,date,steps", "1,2026-11-19 00:00:00,5", "2,2026-11-19T00:00:00.000,6", "3,2026-11-19 12:00:00 AM,7", "4,2026-11-19 1:00,8", "5,2026-11-19T01:00:00Z,8"},
 			want:  []string{"1 5 2026-11-19T15:59:59.999Z", "2 6 2026-11-19T15:59:59.999Z", "3 7 2026-11-19T15:59:59.999Z"},
 			bad:   []int{5, 6}, reason: `"2026-11-19 1:00" has a time: write a day without one`,
 		},
@@ -440,23 +452,22 @@ func TestImportStepsFormats(t *testing.T) {
 		"hours of other kinds": {
 			lines: []string{
 				"Id,ActivityHour,StepTotal", "1,2026-11-19T13:00:00,5", "2,2026/11/19 13:00:00.000,6", "3,2026-11-19 13:15,7", "4,2026-11-19T13:00:00+08:00,8",
-				"5,2026-11-19,9", "6,2026-11-19 24:00,9", "7,20261119 13:00,9", "8,11/19/26 13:00,9", "9,2026-11-19 13:00,4294967296",
+				"5,2026-11-19,9", "6,2026-11-19 24:00,9", "7,2026 13:00,9", "8,11/2026 13:00,9", "9,2026-11-19 13:00,4294967296",
 			},
 			want: []string{"1 5 2026-11-19T06:00:00.000Z", "2 6 2026-11-19T06:00:00.000Z"},
 			bad:  []int{4, 5, 6, 7, 8, 9, 10}, reason: `"2026-11-19 13:15" is not the beginning of an hour`,
 		},
 		"a date without an order":  {lines: []string{"user_id,date,steps", "1,11/9/2026,5"}, refused: "the file does not " + refusal},
 		"an impossible day":        {lines: []string{"user_id,date,steps", "1,11/9/2026,5", "1,2/30/2026,5", "1,13/13/2026,5"}, bad: []int{3, 4}, refused: refusal},
-		"both orders":              {lines: []string{"user_id,date,steps", "1,11/19/2026,5", "1,18/11/2026,5"}, refused: `the month comes first in "11/19/2026" or in "18/11/2026", and the day in the other: write`},
+		"both orders":              {lines: []string{"user_id,date,steps", "1,11/19/2026,5", "1,18/11/2026,5"}, refused: `the dates "11/19/2026" and "18/11/2026" have the day, the month and the year in different orders: write`},
 		"the same in either order": {lines: []string{"user_id,date,steps", "1,11/11/2026,5"}, cold: []string{"1 5 2026-11-11T15:59:59.999Z"}},
 		"many dates without an order": {
 			lines:   append([]string{"user_id,date,steps"}, slices.Repeat([]string{"1,11/9/2026,5"}, 500_001)...),
 			refused: "500000 lines do not " + refusal,
 		},
-		"no users":          {lines: []string{"Start,Finish,Steps (count)", "1,2,3"}, refused: `the first line is "Start,Finish,Steps (count)": no column has the ids of users; it must name the columns user_id, date and steps`},
-		"no steps":          {lines: []string{"user_id;date;count"}, refused: "no column has the steps"},
+		"no users":          {lines: []string{"Start,Finish,Steps (count)", "1,2,3"}, refused: `line 1 has the columns "Start", "Finish", "Steps (count)": no column has the ids of users (if the file is one person's, say whose by --user ID); one of`},
+		"no steps":          {lines: []string{"user_id;date;total"}, refused: "no column has the steps"},
 		"no days":           {lines: []string{"Id,ActivityMinute,Steps"}, refused: "no column has days or hours"},
-		"days and hours":    {lines: []string{"Id,Date,Hour,Steps"}, refused: "it has one column for days and one for hours"},
 		"two columns alike": {lines: []string{"user_id,date,steps,Steps"}, refused: "it has two columns for steps"},
 		"only bad lines":    {lines: append([]string{"user_id,date,steps"}, slices.Repeat([]string{"1,yesterday,5"}, 5000)...), bad: upTo(101)[1:], reason: `"yesterday" is not a date`, refused: "all 100 lines so far are bad: the file must have the columns"},
 		"placeholders":      {lines: []string{"user_id,date,steps", "NULL,2026-11-19,5", "1,2026-11-19,5"}, want: []string{"1 5 2026-11-19T15:59:59.999Z"}, bad: []int{2}, reason: `"NULL" stands for an id that is missing`},
@@ -469,7 +480,7 @@ func TestImportStepsFormats(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			var r report
-			_, err := f.ImportSteps(t.Context(), strings.NewReader(strings.Join(tt.lines, "\n")), f.board, false, &r)
+			_, err := f.ImportSteps(t.Context(), strings.NewReader(strings.Join(tt.lines, "\n")), f.board, importer.StepsImportOptions{}, &r)
 			if (err == nil) != (tt.refused == "") || err != nil && !strings.Contains(err.Error(), tt.refused) {
 				t.Errorf("error %v, want %q", err, tt.refused)
 			}
@@ -508,7 +519,7 @@ func TestImportRealHours(t *testing.T) {
 	for i, file := range []string{string(text), exported.String()} {
 		f := newFixture(t)
 		var r report
-		result, err := f.ImportSteps(t.Context(), strings.NewReader(file), f.board, false, &r)
+		result, err := f.ImportSteps(t.Context(), strings.NewReader(file), f.board, importer.StepsImportOptions{}, &r)
 		if err != nil || len(r.bad) > 0 || result.Raised == 0 || r.done != len(lines)-1 {
 			t.Fatalf("%+v, %d of %d lines done, bad ones %v: %v", result, r.done, len(lines)-1, r.reasons, err)
 		}
@@ -570,7 +581,7 @@ func TestImportHoursOfClockChanges(t *testing.T) {
 				header = "Id,ActivityHour,StepTotal"
 			}
 			var r report
-			if _, err := f.ImportSteps(t.Context(), strings.NewReader(header+"\n"+strings.Join(tt.lines, "\n")), f.board, false, &r); err != nil {
+			if _, err := f.ImportSteps(t.Context(), strings.NewReader(header+"\n"+strings.Join(tt.lines, "\n")), f.board, importer.StepsImportOptions{}, &r); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, append(f.stores.hot, f.stores.cold...)); diff != "" {
@@ -605,7 +616,7 @@ func TestImportLocalDays(t *testing.T) {
 			t.Parallel()
 			f := newFixtureIn(t, models.LocalZone)
 			var r report
-			if _, err := f.ImportSteps(t.Context(), strings.NewReader(tt.text), f.board, false, &r); err != nil {
+			if _, err := f.ImportSteps(t.Context(), strings.NewReader(tt.text), f.board, importer.StepsImportOptions{}, &r); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Equal(r.bad, tt.bad) {
@@ -630,7 +641,7 @@ func TestImportCountsWhatRises(t *testing.T) {
 		{"1,2026-11-19,5\n2,2026-11-19,5\n", 0},
 		{"1,2026-11-19,7\n2,2026-11-19,5\n3,2026-11-10,0\n", 2},
 	} {
-		result, err := f.ImportSteps(t.Context(), strings.NewReader("user_id,date,steps\n"+tt.lines), f.board, false, &report{})
+		result, err := f.ImportSteps(t.Context(), strings.NewReader("user_id,date,steps\n"+tt.lines), f.board, importer.StepsImportOptions{}, &report{})
 		if err != nil || result.Raised != tt.want {
 			t.Errorf("%q: %d raised, %v, want %d", tt.lines, result.Raised, err, tt.want)
 		}
@@ -646,7 +657,7 @@ func TestImportStepsFails(t *testing.T) {
 		want                 string
 	}{
 		"an empty file":   {text: "\ufeff\n \n", want: "the file is empty: its first line must name the columns"},
-		"unknown columns": {text: "who,when,what\n", want: `the first line is "who,when,what"`},
+		"unknown columns": {text: "who,when,what\n", want: `line 1 has the columns "who", "when", "what": no column has the steps`},
 		"raising":         {text: "user_id,date,steps\n1,2026-11-19,5\n2,2026-11-19,5\n", raiseErr: broken, want: "2 of 2 totals were not raised: broken"},
 		"archiving":       {text: "user_id,date,steps\n1,2026-11-10,5\n", archiveErr: broken, want: "the totals are stored, and the next archival moves them: broken"},
 	} {
@@ -654,7 +665,7 @@ func TestImportStepsFails(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			f.stores.raiseErr, f.stores.archiveErr = tt.raiseErr, tt.archiveErr
-			_, err := f.ImportSteps(t.Context(), strings.NewReader(tt.text), f.board, false, &report{})
+			_, err := f.ImportSteps(t.Context(), strings.NewReader(tt.text), f.board, importer.StepsImportOptions{}, &report{})
 			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("error %v, want %s", err, tt.want)
 			}
@@ -667,7 +678,7 @@ func TestImportLeavesADayToTheNextRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.stores.archiveErr = models.Errorf(models.CodeArchiveRunning, "it runs")
-	result, err := f.ImportSteps(t.Context(), strings.NewReader("user_id,date,steps\n1,2026-11-10,5\n"), f.board, false, &report{})
+	result, err := f.ImportSteps(t.Context(), strings.NewReader("user_id,date,steps\n1,2026-11-10,5\n"), f.board, importer.StepsImportOptions{}, &report{})
 	if want := (importer.StepsResult{Raised: 1, Waiting: 1}); err != nil || result != want {
 		t.Errorf("%+v, %v, want %+v", result, err, want)
 	}
@@ -678,9 +689,9 @@ func TestImportIsStopped(t *testing.T) {
 	f := newFixture(t)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	added, err := f.ImportFriends(ctx, strings.NewReader("1 2\n"), importer.FriendsOptions{}, &report{})
-	if added != 0 || !errors.Is(err, context.Canceled) || f.stores.edges != nil {
-		t.Errorf("%d added, %v", added, err)
+	result, err := f.ImportFriends(ctx, strings.NewReader("1 2\n"), importer.FriendsOptions{}, &report{})
+	if result.Added != 0 || !errors.Is(err, context.Canceled) || f.stores.edges != nil {
+		t.Errorf("%+v, %v", result, err)
 	}
 }
 
@@ -702,8 +713,8 @@ func TestImportIsStoppedAfterAChunk(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		f.stores.imports = stop
 		var r report
-		added, err := f.ImportFriends(ctx, strings.NewReader(edgeLines(10_000)), importer.FriendsOptions{Gently: gently}, &r)
-		if !errors.Is(err, context.Canceled) || added == 0 || added == 10_000 || r.done != added || len(f.stores.edges) != added {
+		result, err := f.ImportFriends(ctx, strings.NewReader(edgeLines(10_000)), importer.FriendsOptions{Gently: gently}, &r)
+		if added := result.Added; !errors.Is(err, context.Canceled) || added == 0 || added == 10_000 || r.done != added || len(f.stores.edges) != added {
 			t.Errorf("gently %v: %d added, %d done, %d stored, %v", gently, added, r.done, len(f.stores.edges), err)
 		}
 	}
@@ -715,9 +726,9 @@ func TestImportOfSlowFriendships(t *testing.T) {
 	f := newFixture(t)
 	f.stores.mostEdges = 700
 	var r report
-	added, err := f.ImportFriends(t.Context(), strings.NewReader(edgeLines(5000)+"7 7\n"), importer.FriendsOptions{}, &r)
-	if err != nil || added != 5000 || r.done != 5001 || len(f.stores.edges) != 5000 || !slices.Equal(r.bad, []int{5001}) {
-		t.Errorf("%d added, %d done, bad lines %v, %v", added, r.done, r.bad, err)
+	result, err := f.ImportFriends(t.Context(), strings.NewReader(edgeLines(5000)+"7 7\n"), importer.FriendsOptions{}, &r)
+	if err != nil || result != (importer.FriendsResult{Added: 5000, Self: 1}) || r.done != 5000 || len(f.stores.edges) != 5000 || len(r.bad) > 0 {
+		t.Errorf("%+v, %d done, bad lines %v, %v", result, r.done, r.bad, err)
 	}
 	f.stores.mostEdges = 100
 	if _, err := f.ImportFriends(t.Context(), strings.NewReader(edgeLines(5000)), importer.FriendsOptions{}, &r); models.CodeOf(err) != models.CodeUnavailable {

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -26,13 +27,19 @@ const (
 	// coldBatch is how many totals of cold days Redis holds at most before they
 	// are archived: about 100 MB.
 	coldBatch = 1_000_000
+	// archivesAtOnce is how many days are archived at a time: as many as the archive takes.
+	archivesAtOnce = 2
 )
 
 // StepsResult counts what an import of steps has done.
 type StepsResult struct {
 	// Raised is the number of totals that were above what was stored, or were reached
-	// earlier. If a file has a user's day more than once, each of its lines may count.
-	Raised int
+	// earlier, and Unchanged that of the others, whose day has at least as much already. If a file
+	// has a user's day more than once, each of its lines may count.
+	Raised, Unchanged int
+	// Empty is the number of lines without a number of steps, LeftOut that of lines which --where
+	// does not take.
+	Empty, LeftOut int
 	// Archived is the number of cold days that were archived, Waiting that of
 	// cold days that the next run of the archive takes.
 	Archived, Waiting int
@@ -58,9 +65,11 @@ type stepsImport struct {
 	pace    *pace
 	pass    func(*stepsChunk) error
 	next    *stepsChunk // the one that is being read
-	result  StepsResult
-	buckets map[models.Date]*models.Bucket // those of earlier lines
-	growth  *growth
+	// stored counts totals and days, and skipped lines that have none. Each is written by one of the
+	// two goroutines of inChunks.
+	stored, skipped StepsResult
+	buckets         map[models.Date]*models.Bucket // those of earlier lines
+	growth          *growth
 
 	// cold holds the cold buckets that were raised since the last archival,
 	// coldRaised the number of their totals.
@@ -70,11 +79,19 @@ type stepsImport struct {
 
 // stepsChunk is a number of totals that are stored together.
 type stepsChunk struct {
-	raises []models.Raise
-	users  []models.UserID // of the raises, by position
+	totals []total
+	raises []models.Raise // of the totals, by position
 	lines  int
-	// lookup is how long it took to look up and create the users.
+	// lookup is how long it took to look up and make the days and the users.
 	lookup time.Duration
+}
+
+// StepsImportOptions holds the options of ImportSteps, which sets Zone and Note.
+type StepsImportOptions struct {
+	StepsOptions
+
+	// Gently halves the rate, in favor of everything else that uses the stores.
+	Gently bool
 }
 
 // ImportSteps reads daily or hourly totals, as EachSteps does, and
@@ -86,14 +103,18 @@ type stepsChunk struct {
 // takes twice as long, in favor of everything else that uses the stores. After
 // an error, or when ctx ends, what was raised remains; a chunk that is being stored when
 // ctx ends is completed.
-func (s *Service) ImportSteps(ctx context.Context, in io.Reader, board *catalog.Board, gently bool, report Report) (StepsResult, error) {
+func (s *Service) ImportSteps(ctx context.Context, in io.Reader, board *catalog.Board, o StepsImportOptions, report Report) (StepsResult, error) {
 	i := &stepsImport{
-		service: s, board: board, report: report, check: newLineCheck(report, stepsExpected), now: s.Clock(), pace: s.newPace(gently, gentleSteps),
+		service: s, board: board, report: report, check: newLineCheck(report, stepsExpected), now: s.Clock(), pace: s.newPace(o.Gently, gentleSteps),
 		next: &stepsChunk{}, buckets: make(map[models.Date]*models.Bucket), growth: s.growthOf("users"), cold: make(map[*models.Bucket]bool),
 	}
-	err := inChunks(ctx, in, gently, func(ctx context.Context, pass func(*stepsChunk) error) error {
+	o.Note = report.Note
+	if o.Zone = board.Zone(); board.TimeZone == models.LocalZone {
+		o.Zone = nil
+	}
+	err := inChunks(ctx, in, o.Gently, func(ctx context.Context, pass func(*stepsChunk) error) error {
 		i.pass = pass
-		if err := i.readFile(ctx, in); err != nil {
+		if err := i.readFile(ctx, in, o.StepsOptions); err != nil {
 			return err
 		}
 		return i.flush(ctx)
@@ -102,15 +123,23 @@ func (s *Service) ImportSteps(ctx context.Context, in io.Reader, board *catalog.
 	if err == nil {
 		err = i.archive(ctx)
 	}
-	return i.result, err
+	result := i.stored
+	result.Empty, result.LeftOut = i.skipped.Empty, i.skipped.LeftOut
+	return result, err
 }
 
 // readFile reads all lines.
-func (i *stepsImport) readFile(ctx context.Context, in io.Reader) error {
+func (i *stepsImport) readFile(ctx context.Context, in io.Reader, o StepsOptions) error {
 	hours := newHourly(i)
-	err := EachSteps(ctx, in, func(l StepsLine, bad error) error {
+	err := EachSteps(ctx, in, o, func(l StepsLine, bad error) error {
 		i.report.Line()
 		switch {
+		case errors.Is(bad, ErrNoSteps):
+			i.skipped.Empty++
+			return nil
+		case errors.Is(bad, ErrLeftOut):
+			i.skipped.LeftOut++
+			return nil
 		case bad != nil:
 			return i.check.bad(l.Number, bad)
 		case l.Hourly:
@@ -135,7 +164,7 @@ func (i *stepsImport) bucket(ctx context.Context, date models.Date, line int) (*
 	if bucket := i.buckets[date]; bucket != nil {
 		return bucket, nil
 	}
-	bucket, err := i.service.Buckets.ForImport(ctx, i.board, date, i.now)
+	bucket, err := i.service.Buckets.Importable(ctx, i.board, date, i.now)
 	if models.CodeOf(err) == models.CodeUnavailable {
 		return nil, err
 	}
@@ -146,16 +175,29 @@ func (i *stepsImport) bucket(ctx context.Context, date models.Date, line int) (*
 	return bucket, nil
 }
 
-// raise adds a total to the batch, or reports its line as bad. A total without
-// a time counts as reached on the day's last tick. None is reached later than
-// now.
+// raise adds a total to the chunk, or reports its line as bad.
 func (i *stepsImport) raise(ctx context.Context, t total) error {
 	bucket, err := i.bucket(ctx, t.date, t.line)
 	if bucket == nil {
 		return err
 	}
+	if _, err := i.composite(bucket, t); err != nil {
+		return i.check.bad(t.line, err)
+	}
+	i.check.good(t.line, t.user)
+	i.next.totals = append(i.next.totals, t)
+	i.next.lines += t.lines
+	if len(i.next.totals) < i.pace.size() {
+		return nil
+	}
+	return i.flush(ctx)
+}
+
+// composite returns the composite of a total. One without a time counts as reached on the day's
+// last tick. None is reached later than now.
+func (i *stepsImport) composite(bucket *models.Bucket, t total) (models.Composite, error) {
 	if t.score > bucket.MaxScore {
-		return i.check.bad(t.line, fmt.Errorf("%d steps on %v are more than the board's largest score, %d", t.score, t.date, bucket.MaxScore))
+		return 0, fmt.Errorf("%d steps on %v are more than the board's largest score, %d", t.score, t.date, bucket.MaxScore)
 	}
 	codec := score.Of(bucket)
 	reachedAt := t.reachedAt
@@ -165,34 +207,40 @@ func (i *stepsImport) raise(ctx context.Context, t total) error {
 	if reachedAt.After(i.now) {
 		reachedAt = i.now
 	}
-	composite, err := codec.Encode(t.score, codec.Cut(models.TimestampOf(reachedAt)))
-	if err != nil {
-		return i.check.bad(t.line, err)
-	}
-	i.check.good(t.line, t.user)
-	i.next.raises = append(i.next.raises, models.Raise{Bucket: bucket, Entry: models.Entry{Composite: composite}})
-	i.next.users = append(i.next.users, t.user)
-	i.next.lines += t.lines
-	if len(i.next.raises) < i.pace.size() {
-		return nil
-	}
-	return i.flush(ctx)
+	return codec.Encode(t.score, codec.Cut(models.TimestampOf(reachedAt)))
 }
 
-// flush passes on the chunk that was read, with the rows of its users. It creates those
-// that do not exist.
+// flush passes on the chunk that was read, with its buckets and the rows of its users. It makes
+// those that do not exist.
 func (i *stepsImport) flush(ctx context.Context) error {
 	chunk := i.next
-	if err := ctx.Err(); err != nil || len(chunk.raises) == 0 {
+	if err := ctx.Err(); err != nil || len(chunk.totals) == 0 {
 		return err
 	}
 	start := time.Now()
-	rows, err := i.service.Directory.EnsureMany(ctx, chunk.users)
+	users, days := make([]models.UserID, len(chunk.totals)), make(map[models.Date]*models.Bucket)
+	for n, t := range chunk.totals {
+		users[n], days[t.date] = t.user, i.buckets[t.date]
+	}
+	made, err := i.service.Buckets.Make(ctx, slices.Collect(maps.Values(days)))
 	if err != nil {
 		return err
 	}
-	for n := range chunk.raises {
-		chunk.raises[n].User = rows[n]
+	for _, bucket := range made {
+		i.buckets[bucket.Day] = bucket
+	}
+	rows, err := i.service.Directory.EnsureMany(ctx, users)
+	if err != nil {
+		return err
+	}
+	chunk.raises = make([]models.Raise, len(rows))
+	for n, t := range chunk.totals {
+		bucket := i.buckets[t.date]
+		composite, err := i.composite(bucket, t)
+		if err != nil { // another process made the day meanwhile, with other limits
+			return fmt.Errorf("line %d: %w", t.line, err)
+		}
+		chunk.raises[n] = models.Raise{Bucket: bucket, Entry: models.Entry{User: rows[n], Composite: composite}}
 	}
 	chunk.lookup = time.Since(start)
 	i.next = &stepsChunk{}
@@ -240,8 +288,11 @@ func (i *stepsImport) raiseAll(
 	}
 	g, ctx := errgroup.WithContext(context.WithoutCancel(ctx))
 	g.SetLimit(calls)
-	var raised atomic.Int64
-	defer func() { i.result.Raised += int(raised.Load()) }()
+	var raised, unchanged atomic.Int64
+	defer func() {
+		i.stored.Raised += int(raised.Load())
+		i.stored.Unchanged += int(unchanged.Load())
+	}()
 	for part := range slices.Chunk(raises, batch) {
 		if ctx.Err() != nil {
 			break // a call has failed
@@ -255,6 +306,7 @@ func (i *stepsImport) raiseAll(
 				return notRaised(errs)
 			}
 			raised.Add(int64(above))
+			unchanged.Add(int64(len(part) - above))
 			return nil
 		})
 	}
@@ -292,20 +344,34 @@ func countAbove(ctx context.Context, raises []models.Raise, stores []Scores) (in
 // late updates.
 func (i *stepsImport) archive(ctx context.Context) error {
 	buckets := slices.SortedFunc(maps.Keys(i.cold), func(a, b *models.Bucket) int { return int(a.Day - b.Day) })
+	var archived, waiting atomic.Int64
+	g, ctx := errgroup.WithContext(ctx)
+	if g.SetLimit(archivesAtOnce); i.pace.gently || i.service.OneWriter {
+		g.SetLimit(1)
+	}
 	for _, bucket := range buckets {
-		_, err := i.service.Archive.Archive(ctx, bucket, func(int64) {})
-		switch models.CodeOf(err) {
-		case "":
-			i.result.Archived++
-		case models.CodeBucketHot, models.CodeArchiveRunning:
-			i.result.Waiting++
-		default:
-			return fmt.Errorf("the totals are stored, and the next archival moves them: %w", err)
+		g.Go(func() error {
+			_, err := i.service.Archive.Archive(ctx, bucket, func(int64) {})
+			switch models.CodeOf(err) {
+			case "":
+				archived.Add(1)
+			case models.CodeBucketHot, models.CodeArchiveRunning:
+				waiting.Add(1)
+			default:
+				return fmt.Errorf("the totals are stored, and the next archival moves them: %w", err)
+			}
+			return nil
+		})
+		if ctx.Err() != nil {
+			break // a day has failed
 		}
 	}
+	err := g.Wait()
+	i.stored.Archived += int(archived.Load())
+	i.stored.Waiting += int(waiting.Load())
 	clear(i.cold)
 	i.coldRaised = 0
-	return nil
+	return err
 }
 
 // notRaised returns one error for a batch. Its updates share a few commands, so

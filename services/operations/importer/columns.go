@@ -1,0 +1,140 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// headerWithin is how many of the first records may be above the one that names the columns.
+const headerWithin = 10
+
+// filter takes records with one of some values in a column.
+type filter struct {
+	column string // as columnWord returns it
+	values []string
+}
+
+// parseFilters parses texts such as status=accepted. Several for the same column take each of
+// their values.
+func parseFilters(texts []string) (filters []filter, err error) {
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		word := columnWord(name)
+		if !ok || word == "" {
+			return nil, fmt.Errorf("%q does not have the form COLUMN=VALUE, such as status=accepted", text)
+		}
+		at := slices.IndexFunc(filters, func(f filter) bool { return f.column == word })
+		if at < 0 {
+			at, filters = len(filters), append(filters, filter{column: word})
+		}
+		filters[at].values = append(filters[at].values, strings.TrimSpace(value))
+	}
+	return filters, nil
+}
+
+// header has the columns of a file.
+type header struct {
+	number int      // the line that names them
+	names  []string // as the file has them
+	where  []columnFilter
+}
+
+// columnFilter is a filter on the column at a position.
+type columnFilter struct {
+	at     int
+	values []string
+}
+
+// newHeader returns the header of a line with these fields. It fails if they do not have the
+// columns of the filters.
+func newHeader(number int, fields []string, filters []filter) (h header, err error) {
+	h = header{number: number, names: slices.Clone(fields)}
+	for _, f := range filters {
+		at := slices.IndexFunc(fields, func(name string) bool { return columnWord(name) == f.column })
+		if at < 0 {
+			return h, fmt.Errorf("no column is called %q, which --where names", f.column)
+		}
+		h.where = append(h.where, columnFilter{at, f.values})
+	}
+	return h, nil
+}
+
+// row checks the number of a record's fields. Some programs end each with a delimiter.
+func (h *header) row(fields []string) ([]string, error) {
+	n := len(h.names)
+	if len(fields) == n+1 && fields[n] == "" {
+		fields = fields[:n]
+	}
+	if len(fields) != n {
+		return nil, fmt.Errorf("%d fields instead of %d", len(fields), n)
+	}
+	for _, f := range h.where {
+		if !slices.ContainsFunc(f.values, func(v string) bool { return strings.EqualFold(v, strings.TrimSpace(fields[f.at])) }) {
+			return nil, ErrLeftOut
+		}
+	}
+	return fields, nil
+}
+
+// Records that are neither imported nor bad.
+var (
+	// ErrLeftOut is that of a record which --where does not take.
+	ErrLeftOut = errors.New("left out by --where")
+	// ErrNoSteps is that of a day without a number of steps.
+	ErrNoSteps = errors.New("it has no steps")
+)
+
+// columnWord returns a column's name in lower case with nothing but letters and digits, without a
+// unit in parentheses behind it.
+func columnWord(name string) string {
+	if at := strings.IndexAny(name, "([（"); at > 0 {
+		name = name[:at]
+	}
+	return strings.Map(func(c rune) rune {
+		if unicode.IsLetter(c) || unicode.IsDigit(c) {
+			return unicode.ToLower(c)
+		}
+		return -1
+	}, name)
+}
+
+// isAbout reports whether a column has a name that stands for something, also behind the name of
+// a kind of record and a dot, as in com.samsung.health.step_count.count.
+func isAbout(name, word string) bool {
+	if at := strings.LastIndexByte(name, '.'); at >= 0 && strings.Count(name, ".") > 1 {
+		name = name[at+1:]
+	}
+	return columnWord(name) == word
+}
+
+// columnNumber returns the position of a column that is named by its name or, from 1, by its
+// number.
+func columnNumber(names []string, asked string) (int, error) {
+	if n, err := strconv.Atoi(asked); err == nil && n >= 1 && n <= len(names) {
+		return n - 1, nil
+	}
+	at := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(strings.TrimSpace(name), asked) })
+	if at < 0 {
+		at = slices.IndexFunc(names, func(name string) bool { return columnWord(name) == columnWord(asked) })
+	}
+	if at < 0 {
+		return at, fmt.Errorf("no column is called %q", asked)
+	}
+	return at, nil
+}
+
+// listed returns names as a list for people.
+func listed(names []string) string {
+	var quoted []string
+	for _, name := range names {
+		quoted = append(quoted, strconv.Quote(shortened(strings.TrimSpace(name))))
+	}
+	if len(quoted) > 20 {
+		quoted = append(quoted[:20], "…")
+	}
+	return strings.Join(quoted, ", ")
+}

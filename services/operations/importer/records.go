@@ -1,0 +1,135 @@
+package importer
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// maxRecord is the longest record of an import file, in bytes.
+const maxRecord = 1 << 20
+
+// record is a record of a file: a line, or several if a quoted field has line breaks.
+type record struct {
+	number int    // of its first line, from 1
+	text   string // without spaces and line breaks around it; empty if it is white space
+	bad    error  // why it can't be read; no record follows then
+}
+
+// recordReader reads the records of a text. They end where RFC 4180 says: a line break within
+// quotes ends none. Not safe for concurrent use.
+type recordReader struct {
+	in     *bufio.Reader
+	lines  int // line breaks that were read
+	text   []byte
+	quotes quotes
+	ended  bool
+	// comment reports whether a line is a comment, in which a quote is text. It may be nil.
+	comment func(line string) bool
+}
+
+// newRecordReader returns a reader of records whose fields end at any of the delimiters.
+func newRecordReader(in io.Reader, delimiters string) *recordReader {
+	return &recordReader{in: bufio.NewReaderSize(in, 64<<10), quotes: quotes{delimiters: delimiters}}
+}
+
+// each calls do for each record until ctx ends or do fails.
+func (r *recordReader) each(ctx context.Context, do func(record) error) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		next, err := r.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = do(next)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// next returns the next record, or io.EOF behind the last one. A record whose quotes do not
+// end, or not within maxRecord, is the last one, because nobody knows where the next one begins.
+func (r *recordReader) next() (record, error) {
+	if r.ended {
+		return record{}, io.EOF
+	}
+	next := record{number: r.lines + 1}
+	r.text, r.quotes.state = r.text[:0], fieldBegins
+	for {
+		piece, err := r.in.ReadSlice('\n')
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+			return next, fmt.Errorf("read file: %w", err)
+		}
+		if r.lines == 0 && len(r.text) == 0 {
+			if bad := checkText(piece); bad != nil {
+				return next, bad
+			}
+			piece = bytes.TrimPrefix(piece, []byte("\ufeff"))
+		}
+		if len(r.text) > 0 || r.comment == nil || !r.comment(string(piece)) {
+			r.quotes.follow(piece)
+		}
+		r.text = append(r.text, piece...)
+		open := r.quotes.state == quoted
+		r.ended = errors.Is(err, io.EOF)
+		if err == nil {
+			r.lines++
+		}
+		switch {
+		case r.ended && len(r.text) == 0:
+			return next, io.EOF
+		case r.ended && open:
+			next.bad = errors.New("a text in quotes begins in this line and does not end: nothing behind it was read")
+			return next, nil
+		case len(r.text) > maxRecord && open:
+			r.ended = true
+			next.bad = fmt.Errorf("a text in quotes begins in this line and is longer than %d bytes: nothing behind it was read", maxRecord)
+			return next, nil
+		case len(r.text) > maxRecord:
+			return next, fmt.Errorf("line %d is longer than %d bytes: this is no import file", next.number, maxRecord)
+		case r.ended || err == nil && !open:
+			next.text = trimRecord(string(r.text))
+			return next, nil
+		}
+	}
+}
+
+// trimRecord returns a record without spaces and line breaks around it. A tab may stand for an
+// empty first or last field.
+func trimRecord(text string) string {
+	if text = strings.Trim(text, " \r\n"); strings.TrimSpace(text) == "" {
+		return ""
+	}
+	return text
+}
+
+// otherFormats are files that are often taken for text in UTF-8, by how they begin.
+var otherFormats = []struct{ begin, what string }{
+	{"\xff\xfe", "is UTF-16: convert it, for example by iconv -f UTF-16 -t UTF-8"},
+	{"\xfe\xff", "is UTF-16: convert it, for example by iconv -f UTF-16 -t UTF-8"},
+	{"\x1f\x8b", "is compressed by gzip: unpack it first, for example by gunzip"},
+	{"PK\x03\x04", "is a zip archive or a workbook such as .xlsx: unpack it, or save the sheet as CSV"},
+	{"<?xml", "is XML, as Apple Health exports it: export days as CSV instead, by an app such as Health Auto Export"},
+}
+
+// checkText returns an error if the beginning of a file shows that it is no text in UTF-8.
+func checkText(begin []byte) error {
+	for _, f := range otherFormats {
+		if bytes.HasPrefix(begin, []byte(f.begin)) {
+			return errors.New("the file " + f.what)
+		}
+	}
+	if bytes.IndexByte(begin, 0) >= 0 {
+		return errors.New("the file has zero bytes: it is binary, or UTF-16 without a byte order mark; save it as CSV in UTF-8")
+	}
+	return nil
+}
