@@ -337,12 +337,16 @@ func (a *App) buildCorrections(o Options) {
 	a.registry.MustRegister(newCorrectionsCollector(a.Corrections))
 }
 
-// defineBoards stores the definitions of the settings' boards.
+// defineBoards stores the definitions of the settings' boards, and logs which stored boards
+// the settings no longer name.
 func (a *App) defineBoards(ctx context.Context, o Options) error {
 	if o.KeepStoredBoards {
 		return a.Catalog.Definitions.DefineMissing(ctx, o.Config.BoardDefinitions())
 	}
-	return a.Catalog.Definitions.Define(ctx, o.Config.BoardDefinitions())
+	if err := a.Catalog.Definitions.Define(ctx, o.Config.BoardDefinitions()); err != nil {
+		return err
+	}
+	return warnOfDropped(ctx, o.Config, o.Stores, o.Clock(), o.Log)
 }
 
 // checkUsers refuses a database that is older than Redis, for a process with a role,

@@ -13,6 +13,7 @@ import (
 	"stepboard/config"
 	"stepboard/internal/keys"
 	"stepboard/internal/stores"
+	"stepboard/services/boards/catalog"
 	"stepboard/services/platform/recovery"
 )
 
@@ -71,10 +72,14 @@ func CheckServers(ctx context.Context, cfg config.Config, log *slog.Logger) (err
 	if err := st.SQL.PingContext(ctx); err != nil {
 		return fmt.Errorf("connect to postgres: %w", err)
 	}
-	if !cfg.Postgres.AutoMigrate {
-		if err := st.CheckSchema(ctx); err != nil {
-			return err
-		}
+	schema := st.CheckSchema(ctx)
+	if schema == nil {
+		err = warnOfDropped(ctx, cfg, st, time.Now().Add(cfg.Clock.Offset), log)
+	} else if !cfg.Postgres.AutoMigrate {
+		err = schema
+	}
+	if err != nil {
+		return err
 	}
 	if err := checkBoards(ctx, cfg, st, AllRoles(), log); err != nil {
 		return err
@@ -82,6 +87,16 @@ func CheckServers(ctx context.Context, cfg config.Config, log *slog.Logger) (err
 	queue, err := newQueue(ctx, Options{Config: cfg, Stores: st, Machine: time.Now, Log: log}, cfg.HotDays, nil)
 	if err == nil && queue != nil {
 		queue.Close()
+	}
+	return err
+}
+
+// warnOfDropped logs a warning that names the boards that earlier settings have named and these do
+// not: they still take uploads.
+func warnOfDropped(ctx context.Context, cfg config.Config, st *stores.Stores, now time.Time, log *slog.Logger) error {
+	dropped, err := catalog.NewStore(st.Gorm).Dropped(ctx, cfg.BoardDefinitions(), now)
+	if len(dropped) > 0 {
+		log.WarnContext(ctx, "boards are not in the settings any more; they are served as before and take uploads", "boards", dropped)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -51,6 +52,26 @@ func TestSettingsOfLocalStores(t *testing.T) {
 		if _, err := buildLocal(&refused); err == nil || !strings.HasPrefix(err.Error(), tt.setting) {
 			t.Errorf("%s: %v", tt.setting, err)
 		}
+	}
+}
+
+// A board that the settings no longer name is logged at the start.
+func TestDroppedBoardsAreLogged(t *testing.T) {
+	t.Parallel()
+	env := testenv.Local(t)
+	walk := env.Config.BoardDefinitions()[0]
+	walk.Name, walk.FromSettings = "walk", true
+	if err := env.Gorm.Create(&walk).Error; err != nil {
+		t.Fatal(err)
+	}
+	var log testenv.Buffer
+	env.Log = slog.New(slog.NewTextHandler(&log, nil))
+	a := testenv.Must(buildLocal(env))
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	if line := log.String(); !strings.Contains(line, "not in the settings any more") || !strings.Contains(line, "boards=[walk]") {
+		t.Errorf("logs %q", line)
 	}
 }
 

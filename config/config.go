@@ -22,7 +22,7 @@ type Config struct {
 	Auth           Auth          `koanf:"auth" doc:"Which tokens are accepted. serve requires a secret or a JWKS, or both."`
 	Limits         Limits        `koanf:"limits" doc:"How often a caller may call, over all processes. Calls over a limit get 429 with Retry-After. If Redis does not answer in time, calls pass uncounted. Tokens of scope service or admin have no limit."`
 	Ingest         Ingest        `koanf:"ingest" doc:"How uploads reach the boards."`
-	Boards         []Board       `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"A list of boards, each with a name of its own."`
+	Boards         []Board       `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"A list of boards, each with a name of its own. A board that is taken out of the list is served as before and takes uploads. serve logs its name at the start, as config check --connect does, unless it is an event that is over."`
 	Rankings       Rankings      `koanf:"rankings" doc:"How rankings are read."`
 	Cache          Cache         `koanf:"cache" doc:"Sets in Redis of friends, of members of groups, and of users who are not shown to a user."`
 	Directory      Directory     `koanf:"directory" doc:"The directory of users: user ids, nicknames and avatars."`

@@ -66,8 +66,11 @@ type Board struct {
 	// ReviewAbove is the score above which operators want to look at a score, below
 	// MaxScore; 0 for none. Unlike the other fields it also applies to existing buckets.
 	ReviewAbove int64
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
+	// FromSettings reports whether the settings have ever named the board. It is false for
+	// boards that were only defined while the service ran.
+	FromSettings bool
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
 }
 
 // TableName returns the name of the table of definitions.

@@ -72,6 +72,16 @@ func TestConfigCheckConnects(t *testing.T) {
 	if text := check().Succeeds(t); text != "the settings and the servers are good\n" {
 		t.Errorf("prints %q", text)
 	}
+	walk := env.Config.BoardDefinitions()[0]
+	walk.Name, walk.FromSettings = "walk", true
+	if err := env.Gorm.Create(&walk).Error; err != nil {
+		t.Fatal(err)
+	}
+	dropped := check()
+	dropped.Succeeds(t)
+	if !strings.Contains(dropped.Stderr, "not in the settings any more") || !strings.Contains(dropped.Stderr, "walk") {
+		t.Errorf("about a board that the settings no longer name: %q", dropped.Stderr)
+	}
 	empty := harness.RealConfig(t).Config
 	unmigrated := append([]string{"config", "check", "--connect"}, testenv.Flags(empty)...)
 	command(unmigrated...).Fails(t, 1, "migrate up")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
@@ -395,6 +396,49 @@ func TestDefineMissing(t *testing.T) {
 		}
 		if b, err := beside.Definitions.Board("other"); err != nil || b.Shards != 1 {
 			t.Errorf("the missing board: %+v, %v", b, err)
+		}
+	})
+}
+
+// Boards that earlier settings have named are told from those that were defined while the service
+// ran, and from those of a version that did not store the difference, until settings name them.
+func TestDropped(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		store := catalog.NewStore(env.Gorm)
+		definitions := catalog.New(store, env.Clock.Now, 3, env.Log).Definitions
+		named := func(name string) models.Board {
+			b := steps()
+			b.Name = name
+			return b
+		}
+		over := gifts()
+		over.Name, over.StartsAt, over.EndsAt = "over", moment("2026-10-01T00:00:00Z"), moment("2026-11-01T00:00:00Z")
+		older := named("older")
+		if err := env.Gorm.Omit("FromSettings").Create(&older).Error; err != nil {
+			t.Fatal(err)
+		}
+		if _, err := definitions.Add(t.Context(), named("added"), false); err != nil {
+			t.Fatal(err)
+		}
+		all := []models.Board{named("added"), gifts(), named("missing"), named("older"), over, named("steps"), named("walk")}
+		for _, tt := range []struct {
+			settings []models.Board
+			want     []string
+		}{
+			{[]models.Board{steps(), gifts(), over, named("walk")}, nil},
+			{[]models.Board{steps(), named("walk")}, []string{"gifts"}},
+			{[]models.Board{steps()}, []string{"gifts", "walk"}},
+			{all, nil},
+			{[]models.Board{steps()}, []string{"added", "gifts", "missing", "older", "walk"}},
+		} {
+			if err := definitions.Define(t.Context(), tt.settings); err != nil {
+				t.Fatal(err)
+			}
+			dropped, err := store.Dropped(t.Context(), tt.settings, env.Clock.Now())
+			if diff := cmp.Diff(tt.want, dropped, cmpopts.EquateEmpty()); err != nil || diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
 		}
 	})
 }

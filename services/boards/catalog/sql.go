@@ -25,8 +25,8 @@ type Store struct {
 // NewStore returns a store on the database.
 func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
 
-// define inserts the definitions in one transaction. Boards that exist are
-// updated if update is true, and left unchanged otherwise.
+// define inserts the definitions of the settings in one transaction. Boards that exist
+// are updated if update is true, and left unchanged otherwise.
 func (s *Store) define(ctx context.Context, boards []*Board, update bool) error {
 	onConflict := clause.OnConflict{DoNothing: true}
 	if update {
@@ -34,13 +34,14 @@ func (s *Store) define(ctx context.Context, boards []*Board, update bool) error 
 			Columns: []clause.Column{{Name: "name"}},
 			DoUpdates: clause.AssignmentColumns([]string{
 				"time_zone", "open_days", "max_score", "shards", "global", "starts_at", "ends_at", "window_hours",
-				"change_stream", "review_above", "updated_at",
+				"change_stream", "review_above", "from_settings", "updated_at",
 			}),
 		}
 	}
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		for _, b := range boards {
 			def := b.Board
+			def.FromSettings = true
 			if err := tx.Clauses(onConflict).Create(&def).Error; err != nil {
 				return err
 			}
@@ -103,6 +104,21 @@ func (s *Store) isNew(ctx context.Context, name string) (bool, error) {
 		return false, fmt.Errorf("look for board %s: %w", name, err)
 	}
 	return same == 0, nil
+}
+
+// Dropped returns the names of the boards that earlier settings have named and these do not,
+// in order, but for events that are over. They are served as before.
+func (s *Store) Dropped(ctx context.Context, settings []models.Board, now time.Time) (names []string, err error) {
+	named := make([]string, len(settings))
+	for i, def := range settings {
+		named[i] = def.Name
+	}
+	err = s.db.WithContext(ctx).Model(&models.Board{}).Where("from_settings AND (ends_at IS NULL OR ends_at > ?)", now.UTC()).
+		Where("name NOT IN ?", named).Order("name").Pluck("name", &names).Error
+	if err != nil {
+		return nil, fmt.Errorf("look for boards that the settings no longer name: %w", err)
+	}
+	return names, nil
 }
 
 // boards returns all definitions, ordered by name.
