@@ -49,9 +49,9 @@ type Board struct {
 
 type currentBucket struct {
 	Date     *string           `json:"date" nullable:"true" format:"date" example:"2026-11-20" doc:"Today, in the board's zone or at utc_offset; null if the board has no days, or local ones and no utc_offset was sent"`
-	StartsAt *models.Timestamp `json:"starts_at" format:"date-time" nullable:"true" doc:"When it began or begins; null on a rolling board and where the date is unknown. A local day begins at UTC+14"`
-	EndsAt   *models.Timestamp `json:"ends_at" format:"date-time" nullable:"true" doc:"When it ends; null likewise. A local day ends at UTC-12"`
-	ClosesAt *models.Timestamp `json:"closes_at" format:"date-time" nullable:"true" doc:"When it stops accepting updates; null likewise"`
+	StartsAt *models.Timestamp `json:"starts_at" format:"date-time" nullable:"true" doc:"When it began or begins; null on a rolling board and where the date is unknown. A local day begins at midnight of utc_offset"`
+	EndsAt   *models.Timestamp `json:"ends_at" format:"date-time" nullable:"true" doc:"When it ends; null likewise. A local day ends at midnight of utc_offset"`
+	ClosesAt *models.Timestamp `json:"closes_at" format:"date-time" nullable:"true" doc:"When it stops accepting updates, from everybody; null likewise"`
 }
 
 // of returns the board as it is shown to a caller whose clock has the given offset.
@@ -74,7 +74,8 @@ func (h *boardHandlers) of(b *catalog.Board, offset models.UTCOffset) (Board, er
 		answer.WindowHours = &bucket.WindowHours
 		return answer, nil
 	}
-	answer.Current.StartsAt, answer.Current.EndsAt = timestampIfAny(&bucket.StartsAt), timestampIfAny(&bucket.EndsAt)
+	starts, ends := b.Times(bucket, offset)
+	answer.Current.StartsAt, answer.Current.EndsAt = timestampIfAny(&starts), timestampIfAny(&ends)
 	answer.Current.ClosesAt = timestampIfAny(&bucket.ClosesAt)
 	return answer, nil
 }

@@ -72,9 +72,9 @@ func TestListLocalBoards(t *testing.T) {
 	)
 	runCases(t, config, []testCase{
 		{"without an offset", "1001", "GET /v1/boards", "", nil, nil, none},
-		{"in the east", "1001", "GET /v1/boards?utc_offset=%2B14:00", "", nil, nil, board + `"current":{"date":"2026-11-20",…`},
-		{"a plus that became a space", "1001", "GET /v1/boards?utc_offset=+08:00", "", nil, nil, board + `"current":{"date":"2026-11-20",…`},
-		{"in the west", "1001", "GET /v1/boards?utc_offset=-12:00", "", nil, nil, board + `"current":{"date":"2026-11-19",…`},
+		{"in the east", "1001", "GET /v1/boards?utc_offset=%2B14:00", "", nil, nil, board + `"current":{"date":"2026-11-20","starts_at":"2026-11-19T10:00:00.000Z","ends_at":"2026-11-20T10:00:00.000Z","closes_at":"2026-11-20T16:00:00.000Z"},"final":false}]}`},
+		{"a plus that became a space", "1001", "GET /v1/boards?utc_offset=+08:00", "", nil, nil, board + `"current":{"date":"2026-11-20","starts_at":"2026-11-19T16:00:00.000Z","ends_at":"2026-11-20T16:00:00.000Z",…`},
+		{"in the west", "1001", "GET /v1/boards?utc_offset=-12:00", "", nil, nil, board + `"current":{"date":"2026-11-19","starts_at":"2026-11-19T12:00:00.000Z","ends_at":"2026-11-20T12:00:00.000Z",…`},
 		{"no offset", "1001", "GET /v1/boards?utc_offset=Shanghai", "", nil, nil, "422 validation_failed: query.utc_offset: …"},
 		{"too far", "1001", "GET /v1/boards?utc_offset=%2B14:01", "", nil, nil, "422 validation_failed: query.utc_offset: …"},
 		{"an operator", "admin", "GET /v1/admin/boards/walk", "", nil, nil, `200 {"name":"walk","kind":"daily","time_zone":"local",…`},

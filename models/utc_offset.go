@@ -59,6 +59,11 @@ func (o UTCOffset) Today(now time.Time) (Date, bool) {
 	return DateOf(now.UTC().Add(time.Duration(o.minutes) * time.Minute)), o.known
 }
 
+// StartOf returns when the date begins on the user's clock, if it has this offset then.
+func (o UTCOffset) StartOf(d Date) time.Time {
+	return d.UTC().Add(-time.Duration(o.minutes) * time.Minute)
+}
+
 // String returns the offset as +08:00, or "" if it is not known.
 func (o UTCOffset) String() string {
 	if !o.known {

@@ -26,7 +26,7 @@ func TestParseUTCOffset(t *testing.T) {
 	}
 }
 
-// Today is the date on a clock with that offset.
+// Today is the date on a clock with that offset, and the moment is between its midnights.
 func TestTodayAtAnOffset(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -37,8 +37,12 @@ func TestTodayAtAnOffset(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if today, ok := offset.Today(now); !ok || today.String() != clock.Format(time.DateOnly) {
+		today, ok := offset.Today(now)
+		if !ok || today.String() != clock.Format(time.DateOnly) {
 			t.Fatalf("at %v it is %v", clock, today)
+		}
+		if starts, ends := offset.StartOf(today), offset.StartOf(today+1); now.Before(starts) || !now.Before(ends) || ends.Sub(starts) != 24*time.Hour {
+			t.Fatalf("at %v it is from %v to %v", clock, starts, ends)
 		}
 	})
 }

@@ -1888,7 +1888,7 @@ export interface components {
         CurrentBucket: {
             /**
              * Format: date-time
-             * @description When it stops accepting updates; null likewise
+             * @description When it stops accepting updates, from everybody; null likewise
              */
             closes_at: string | null;
             /**
@@ -1899,12 +1899,12 @@ export interface components {
             date: string | null;
             /**
              * Format: date-time
-             * @description When it ends; null likewise. A local day ends at UTC-12
+             * @description When it ends; null likewise. A local day ends at midnight of utc_offset
              */
             ends_at: string | null;
             /**
              * Format: date-time
-             * @description When it began or begins; null on a rolling board and where the date is unknown. A local day begins at UTC+14
+             * @description When it began or begins; null on a rolling board and where the date is unknown. A local day begins at midnight of utc_offset
              */
             starts_at: string | null;
         };

@@ -101,6 +101,15 @@ func (b *Board) TickMS() int64 { return b.tick.Milliseconds() }
 // buckets are not days.
 func (b *Board) Date(bucket *models.Bucket) *models.Date { return b.kind.dateOf(bucket) }
 
+// Times returns when a current bucket begins and ends for a user: if days are each user's
+// own, at the midnights of a clock with the offset, which must be known then.
+func (b *Board) Times(current *models.Bucket, offset models.UTCOffset) (starts, ends time.Time) {
+	if !b.local {
+		return current.StartsAt, current.EndsAt
+	}
+	return offset.StartOf(current.Day), offset.StartOf(current.Day + 1)
+}
+
 // RequireDays returns nil if the board's buckets are days, CodeBoardKind
 // otherwise.
 func (b *Board) RequireDays() error {
