@@ -2705,7 +2705,7 @@ export interface components {
              */
             cover_url?: string;
             /**
-             * @description 1 to 64 characters, one or more of which show; no control or format characters, and at most 4 combining marks in a row. It is stored in Unicode's form C
+             * @description 1 to 64 characters, one or more of which show; no control or format characters, and at most 4 combining marks in a row. It is stored in Unicode's form C, without spaces at its ends and with one plain space for each other run of spaces
              * @example Ann
              */
             nickname: string;

@@ -37,13 +37,14 @@ func normalized(p models.Profile) (models.Profile, error) {
 	return p, nil
 }
 
-// NormalizeName returns a name of a user or a group in the form in which it is stored,
-// Unicode's form C. CodeValidationFailed about the location if nobody may have the name.
+// NormalizeName returns a name of a user or a group in the form in which it is stored: in
+// Unicode's form C, without spaces at its ends, and with one plain space for each other run of
+// spaces. CodeValidationFailed about the location if nobody may have the name.
 func NormalizeName(location, name string) (string, error) {
 	if !utf8.ValidString(name) {
 		return "", models.Invalid(location, "is not UTF-8")
 	}
-	name = norm.NFC.String(name)
+	name = strings.Join(strings.FieldsFunc(norm.NFC.String(name), blank), " ")
 	if message := nicknameFault(name); message != "" {
 		return "", models.Invalid(location, message)
 	}
@@ -53,7 +54,8 @@ func NormalizeName(location, name string) (string, error) {
 // NameKey returns the text by whose beginning a name is found, whatever its case.
 func NameKey(name string) string { return strings.ToLower(norm.NFC.String(name)) }
 
-// nicknameFault returns what is wrong with a nickname; "" if nothing is. A name
+// nicknameFault returns what is wrong with a name that has no spaces but plain ones; "" if
+// nothing is. A name
 // must not be invisible, and must not change the text around it on others' screens.
 func nicknameFault(name string) string {
 	shows, marks := false, 0
@@ -71,7 +73,7 @@ func nicknameFault(name string) string {
 				return "has at most 4 combining marks in a row"
 			}
 			continue
-		case visible(c):
+		case unicode.IsGraphic(c) && c != ' ':
 			shows = true
 		}
 		marks = 0
@@ -133,14 +135,13 @@ func spellsFlag(text []rune, at int) bool {
 	return text[begin] == blackFlag && text[end] == lastTag && end-begin > 1
 }
 
-// visible reports whether a character, which is neither a mark nor a format
-// character, shows by itself.
-func visible(c rune) bool {
+// blank reports whether a character is a space of any width, or looks like one.
+func blank(c rune) bool {
 	switch c {
 	case '\u115f', '\u1160', '\u3164', '\uffa0', '\u2800': // fillers of Hangul, and Braille without dots
-		return false
+		return true
 	default:
-		return unicode.IsGraphic(c) && !unicode.IsSpace(c)
+		return unicode.Is(unicode.Zs, c)
 	}
 }
 

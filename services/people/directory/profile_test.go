@@ -78,6 +78,20 @@ func TestProfileRules(t *testing.T) {
 	}
 }
 
+// Names that look alike because of their spaces become the same text.
+func TestSpacesOfNamesAreNormalized(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"Ann Lee", " Ann Lee", "Ann Lee  ", "\u00a0Ann Lee\u00a0", "\u3000Ann\u3000Lee", "Ann  Lee", "Ann\u00a0Lee", "Ann \u2003Lee", "Ann Lee\u3164", "\u2800\u115fAnn Lee \u1160\uffa0"} {
+		if got, err := directory.NormalizeName("body.name", name); err != nil || got != "Ann Lee" {
+			t.Errorf("%q is stored as %q, %v", name, got, err)
+		}
+	}
+	long := strings.Repeat("a", 64)
+	if got, err := directory.NormalizeName("body.name", "  "+long+" "); err != nil || got != long {
+		t.Errorf("spaces at the ends count as characters: %q, %v", got, err)
+	}
+}
+
 // Two ways to write a name become the same text.
 func TestNicknamesAreNormalized(t *testing.T) {
 	t.Parallel()

@@ -133,7 +133,7 @@ func TestALifeOfAGroup(t *testing.T) {
 		f.refused("a member removes another", f.Remove(ctx, "3", id, "2"), models.CodeForbidden)
 		f.refused("a stranger removes a member", f.Remove(ctx, "4", id, "2"), models.CodeNotFound)
 
-		renamed, err := f.Change(ctx, "1", id, groups.Settings{Name: "Cafe\u0301"})
+		renamed, err := f.Change(ctx, "1", id, groups.Settings{Name: "\u00a0Cafe\u0301 "})
 		if err != nil || renamed.Name != "Caf\u00e9" || *renamed.InviteCode != code {
 			t.Errorf("renamed: %+v, %v", renamed, err)
 		}
