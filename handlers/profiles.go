@@ -22,7 +22,7 @@ type profileHandlers struct {
 // newProfile is a whole profile; a field that is left out becomes empty.
 type newProfile struct {
 	Nickname  string `json:"nickname" doc:"1 to 64 characters, one or more of which show; no control or format characters, and at most 4 combining marks in a row. It is stored in Unicode's form C, without spaces at its ends and with one plain space for each other run of spaces" example:"Ann"`
-	AvatarURL string `json:"avatar_url,omitempty" doc:"An http or https address without user, password, quotes and angle brackets; empty for none" example:"https://example.com/ann.png"`
+	AvatarURL string `json:"avatar_url,omitempty" doc:"An http or https address without user, password and quotes; other characters than those of URLs are percent-encoded; empty for none" example:"https://example.com/ann.png"`
 	CoverURL  string `json:"cover_url,omitempty" doc:"The picture that rankings show at their top while the user leads; an address as avatar_url" example:"https://example.com/hills.jpg"`
 }
 

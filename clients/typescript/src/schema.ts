@@ -2695,7 +2695,7 @@ export interface components {
         };
         NewProfile: {
             /**
-             * @description An http or https address without user, password, quotes and angle brackets; empty for none
+             * @description An http or https address without user, password and quotes; other characters than those of URLs are percent-encoded; empty for none
              * @example https://example.com/ann.png
              */
             avatar_url?: string;

@@ -146,8 +146,8 @@ func blank(c rune) bool {
 }
 
 // pictureFault returns what is wrong with the address of an avatar or a cover; "" if nothing
-// is or if it is empty. Quotes and angle brackets, which apps may put into a page
-// unescaped, must be percent-encoded.
+// is or if it is empty. Characters that no URL has (RFC 3986) must be percent-encoded, and so must
+// quotes, because apps may put the address into a page unescaped.
 func pictureFault(address string) string {
 	if address == "" {
 		return ""
@@ -158,9 +158,19 @@ func pictureFault(address string) string {
 		return "is an http or https address of at most 2048 bytes"
 	case u.User != nil:
 		return "has no user and no password"
-	case strings.ContainsAny(address, "\"'`<>"):
-		return "has no quotes and no angle brackets; percent-encode them"
+	case strings.ContainsFunc(address, func(c rune) bool { return !inURL(c) }):
+		return "has only the characters of a URL, without spaces, quotes and angle brackets; percent-encode others"
 	default:
 		return ""
+	}
+}
+
+// inURL reports whether a character may stand in the address of a picture.
+func inURL(c rune) bool {
+	switch {
+	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		return true
+	default:
+		return strings.ContainsRune("-._~:/?#[]@!$&()*+,;=%", c)
 	}
 }

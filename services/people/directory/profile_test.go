@@ -68,6 +68,16 @@ func TestProfileRules(t *testing.T) {
 		{"an avatar with double quotes", models.Profile{Nickname: "Ann", AvatarURL: `https://example.com/"onload="x`}, false},
 		{"an avatar with a quote", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a.png?'x"}, false},
 		{"an avatar with angle brackets", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/#<b>"}, false},
+		{"an avatar with a space", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a b.png"}, false},
+		{"an avatar with a space at its end", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a.png "}, false},
+		{"an avatar with a space in its query", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a.png?of=Ann Lee"}, false},
+		{"an avatar with a line break", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a.png\n"}, false},
+		{"an avatar with a no-break space", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a\u00a0b.png"}, false},
+		{"an avatar with letters of no URL", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/头像.png"}, false},
+		{"an avatar with a backslash", models.Profile{Nickname: "Ann", AvatarURL: `https://example.com/a\b.png`}, false},
+		{"an avatar with them percent-encoded", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/a%20b%5C%E5%A4%B4.png?a=b&c=(1,2);d#e"}, true},
+		{"an avatar of a numeric host", models.Profile{Nickname: "Ann", AvatarURL: "https://[2001:db8::1]:8443/~ann/a.png"}, true},
+		{"a cover with a space", models.Profile{Nickname: "Ann", CoverURL: "https://example.com/c d.png"}, false},
 		{"an avatar too long", models.Profile{Nickname: "Ann", AvatarURL: "https://example.com/" + strings.Repeat("a", 2048)}, false},
 	}
 	for _, tt := range tests {
