@@ -2,10 +2,12 @@ package friends_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"stepboard/internal/invites"
 	"stepboard/internal/testenv"
 	"stepboard/internal/testenv/copies"
 	"stepboard/models"
@@ -83,8 +85,10 @@ func TestFriendInvites(t *testing.T) {
 			if err := hiding.Choose(ctx, block[0], models.Blocked, block[1]); err != nil {
 				t.Fatal(err)
 			}
-			refused("4", code, models.CodeNotFound)
-			if _, err := s.Inviter(ctx, "4", code); models.CodeOf(err) != models.CodeNotFound {
+			if _, err := s.Join(ctx, "4", code); !errors.Is(err, invites.ErrNoCode) {
+				t.Errorf("a blocked one joins: %v", err)
+			}
+			if _, err := s.Inviter(ctx, "4", code); !errors.Is(err, invites.ErrNoCode) {
 				t.Errorf("a blocked one sees who invites: %v", err)
 			}
 			if err := hiding.Undo(ctx, block[0], models.Blocked, block[1]); err != nil {
@@ -92,9 +96,21 @@ func TestFriendInvites(t *testing.T) {
 			}
 		}
 
+		// Hiding ends no contact, and looks the same as before.
+		if err := hiding.Choose(ctx, "1", models.HiddenFrom, "4"); err != nil {
+			t.Fatal(err)
+		}
+		look("4", code, friends.Inviter{Row: 1, User: "1", Nickname: "user 1"})
+		if err := hiding.Undo(ctx, "1", models.HiddenFrom, "4"); err != nil {
+			t.Fatal(err)
+		}
+
 		renewed := testenv.Must(s.RenewInvite(ctx, "1"))
 		if renewed == code || testenv.Must(s.Invite(ctx, "1")) != renewed {
 			t.Errorf("renewed, the code is %q", renewed)
+		}
+		if _, err := s.Inviter(ctx, "4", code); !errors.Is(err, invites.ErrNoCode) {
+			t.Errorf("the code that was renewed shows who invites: %v", err)
 		}
 		refused("4", code, models.CodeNotFound)
 		for _, wrong := range []string{"", "AAAABBBBCCCCDDDD", renewed + "A", "no code"} {
