@@ -22,10 +22,13 @@ func profiles() http.Handler {
 	return mux
 }
 
-// onlyMetrics returns a handler that serves metrics at /metrics and nothing else.
-func onlyMetrics(metrics http.Handler) http.Handler {
+// metricsAndProbes returns a handler that serves metrics at /metrics, the probes of the service's
+// handler, and nothing else.
+func metricsAndProbes(metrics, service http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
+	mux.Handle("GET /healthz", service)
+	mux.Handle("GET /readyz", service)
 	return mux
 }
 

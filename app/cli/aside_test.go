@@ -6,11 +6,12 @@ import (
 	"testing"
 )
 
-// The address of metrics serves nothing else.
-func TestOnlyMetrics(t *testing.T) {
+// The address of metrics serves these and the probes alone.
+func TestMetricsAndProbes(t *testing.T) {
 	t.Parallel()
-	handler := onlyMetrics(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	for path, want := range map[string]int{"/metrics": 200, "/": 404, "/v1/boards": 404, "/debug/pprof/": 404, "/metrics/": 404} {
+	answer := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	handler := metricsAndProbes(answer, answer)
+	for path, want := range map[string]int{"/metrics": 200, "/healthz": 200, "/readyz": 200, "/": 404, "/v1/boards": 404, "/debug/pprof/": 404, "/metrics/": 404} {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 		if w.Code != want {

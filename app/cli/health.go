@@ -22,7 +22,7 @@ func (p *program) healthCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "health",
 		Short: "Ask the service on this machine whether it is ready",
-		Long:  "Ask the service that listens on http.addr whether it is ready. It is made for health checks of containers without curl.",
+		Long:  "Ask the service whether it is ready, on http.metrics_addr if that is set, otherwise on http.addr. It is made for health checks of containers without curl.",
 		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
 			cfg, err := p.load()
@@ -37,7 +37,11 @@ func (p *program) healthCommand() *cobra.Command {
 // askReady prints the service's response. It returns an error if the service is not
 // ready.
 func (p *program) askReady(ctx context.Context, at config.HTTP) (err error) {
-	host, port, err := net.SplitHostPort(at.Addr)
+	addr, encrypted := at.Addr, at.TLSCert != "" || len(at.ACMEHosts) > 0
+	if at.MetricsAddr != "" {
+		addr, encrypted = at.MetricsAddr, false
+	}
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return err
 	}
@@ -47,7 +51,7 @@ func (p *program) askReady(ctx context.Context, at config.HTTP) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	scheme, client := "http", &http.Client{}
-	if at.TLSCert != "" || len(at.ACMEHosts) > 0 {
+	if encrypted {
 		scheme, client.Transport = "https", &http.Transport{TLSClientConfig: &tls.Config{
 			InsecureSkipVerify: true, //nolint:gosec // it asks this machine by an address that no certificate names
 			ServerName:         strings.Join(at.ACMEHosts[:min(1, len(at.ACMEHosts))], ""),

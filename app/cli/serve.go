@@ -143,7 +143,7 @@ func (p *program) serveApp(ctx context.Context, a *app.App, o app.Options) error
 		return errors.Join(fmt.Errorf("http.pprof_addr: %w", err), listener.Close())
 	}
 	defer stopProfiles()
-	stopMetrics, err := serveAside(ctx, cfg.HTTP.MetricsAddr, onlyMetrics(a.Metrics))
+	stopMetrics, err := serveAside(ctx, cfg.HTTP.MetricsAddr, metricsAndProbes(a.Metrics, a.Handler))
 	if err != nil {
 		return errors.Join(fmt.Errorf("http.metrics_addr: %w", err), listener.Close())
 	}

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"regexp"
@@ -14,20 +15,39 @@ import (
 	"stepboard/internal/testenv"
 )
 
-// With an address of their own, metrics are served there, alone.
+// With an address of their own, metrics are served there only. Probes are served there, too, and
+// find an answer while strangers have all connections of the API, those for probes included.
 func TestMetricsAddress(t *testing.T) {
 	t.Parallel()
+	const most = 5
 	env := testenv.RealConfig(t)
 	env.Config.Auth.HS256Secret = harness.Secret
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(testenv.FreePort(t)))
-	process := testenv.Serve(t, env.Config, "--http.metrics_addr="+addr, "--postgres.auto_migrate")
+	process := testenv.Serve(t, env.Config, "--http.metrics_addr="+addr, "--postgres.auto_migrate", fmt.Sprintf("--http.max_connections=%d", most))
 	for url, want := range map[string]int{
-		"http://" + addr + "/metrics": http.StatusOK, "http://" + addr + "/healthz": http.StatusNotFound,
-		process.URL + "/metrics": http.StatusNotFound, process.URL + "/healthz": http.StatusOK,
+		"http://" + addr + "/metrics": http.StatusOK, "http://" + addr + "/healthz": http.StatusOK,
+		"http://" + addr + "/v1/boards": http.StatusNotFound,
+		process.URL + "/metrics":        http.StatusNotFound, process.URL + "/healthz": http.StatusOK,
 	} {
 		if got := status(t, url); got != want {
 			t.Errorf("%s: %d, want %d", url, got, want)
 		}
+	}
+	silent := make([]*rawConn, most+16+1)
+	for i := range silent {
+		silent[i] = dialFrom(t, process, 1, nil)
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if got := status(t, "http://"+addr+path); got != http.StatusOK {
+			t.Errorf("%s beside silent connections: %d", path, got)
+		}
+	}
+	health := []string{"health", "--http.addr=" + strings.TrimPrefix(process.URL, "http://"), "--http.metrics_addr=" + addr, "--http.tls_cert=none", "--http.tls_key=none"}
+	if stdout, stderr, code := testenv.Run(t, health...); code != 0 || !strings.Contains(stdout, "postgres") {
+		t.Errorf("the health command: status %d, %q %q", code, stdout, stderr)
+	}
+	for _, c := range silent {
+		_ = c.conn.Close()
 	}
 	process.Stop()
 }

@@ -79,20 +79,22 @@ spec:
       args: {{ .args | toJson }}
       env:
         - {name: STEPBOARD_HTTP__ADDR, value: ":8080"}
+        - {name: STEPBOARD_HTTP__METRICS_ADDR, value: ":9090"}
         {{- with $root.Values.env }}{{ toYaml . | nindent 8 }}{{ end }}
       ports:
         - {name: http, containerPort: 8080}
+        - {name: metrics, containerPort: 9090} # probes, too: there they wait for no caller
       startupProbe:
-        httpGet: {path: /healthz, port: http}
+        httpGet: {path: /healthz, port: metrics}
         periodSeconds: 2
         failureThreshold: 300
       livenessProbe:
-        httpGet: {path: /healthz, port: http}
+        httpGet: {path: /healthz, port: metrics}
         periodSeconds: 10
         timeoutSeconds: 5
         failureThreshold: 3
       readinessProbe:
-        httpGet: {path: /readyz, port: http}
+        httpGet: {path: /readyz, port: metrics}
         periodSeconds: 5
         timeoutSeconds: 5
         failureThreshold: 3
