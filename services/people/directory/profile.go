@@ -146,7 +146,7 @@ func blank(c rune) bool {
 }
 
 // pictureFault returns what is wrong with the address of an avatar or a cover; "" if nothing
-// is or if it is empty. Characters that no URL has (RFC 3986) must be percent-encoded, and so must
+// is or if it is empty. Characters that no URL has (RFC 3987) must be percent-encoded, and so must
 // quotes, because apps may put the address into a page unescaped.
 func pictureFault(address string) string {
 	if address == "" {
@@ -170,6 +170,8 @@ func inURL(c rune) bool {
 	switch {
 	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
 		return true
+	case c > unicode.MaxASCII: // browsers encode letters of other scripts
+		return unicode.IsGraphic(c) && !blank(c)
 	default:
 		return strings.ContainsRune("-._~:/?#[]@!$&()*+,;=%", c)
 	}
