@@ -13,13 +13,15 @@ type Methods<P extends keyof paths> = {
     : never;
 }['GET' | 'PUT' | 'POST' | 'DELETE'];
 type PathOf<O> = O extends { parameters: { path: infer X } } ? { path: X } : { path?: never };
-type QueryOf<O> = O extends { parameters: { query?: infer X } } ? { query?: X } : { query?: never };
+type QueryOf<O> = O extends { parameters: { query?: infer X } }
+  ? { query?: { [K in keyof X]: X[K] | null } }
+  : { query?: never };
 type BodyOf<O> = O extends { requestBody: { content: { 'application/json': infer X } } }
   ? { body: X }
   : { body?: never };
 type JSONOf<R> = R extends { content: { 'application/json': infer X } } ? X : null;
 
-/** The parameters and body of a call. */
+/** The parameters and body of a call. Parameters that are null or undefined are left out. */
 export type CallOptions<P extends keyof paths, M extends string> = PathOf<Operation<P, M>> &
   QueryOf<Operation<P, M>> &
   BodyOf<Operation<P, M>> & { signal?: Signal };

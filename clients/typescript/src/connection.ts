@@ -54,7 +54,7 @@ function addressOf(path: string, { path: names = {}, query = {} }: AnyOptions): 
     encodeURIComponent(String(names[name])),
   );
   const pairs = Object.entries(query)
-    .filter(([, value]) => value !== undefined)
+    .filter(([, value]) => value !== undefined && value !== null)
     .map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`);
   return pairs.length ? `${filled}?${pairs.join('&')}` : filled;
 }

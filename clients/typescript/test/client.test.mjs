@@ -32,6 +32,14 @@ test('A call fills in path, query, body and token', async () => {
   assert.equal(second.headers['Content-Type'], 'application/json');
 });
 
+test('Parameters that are null or undefined are left out', async () => {
+  const service = new FakeService(boards);
+  const { client } = start(service);
+  const query = { cursor: null, date: undefined, limit: 0 };
+  await client.call('GET', '/v1/boards/{board}/friends', { path: { board: 'steps' }, query });
+  assert.equal(service.requests[0].url, 'https://x.example/v1/boards/steps/friends?limit=0');
+});
+
 test('An address may have a path, and end with a slash', async () => {
   const service = new FakeService(boards);
   for (const baseUrl of ['', 'https://x.example/', 'https://x.example/steps/', '/steps']) {
