@@ -230,6 +230,7 @@ func (p *page) record(event any) {
 // which asks for nothing else.
 func (p *page) waitForAnswers() {
 	p.t.Helper()
+	began := time.Now()
 	count := func() (asked, pending int) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -237,6 +238,9 @@ func (p *page) waitForAnswers() {
 	}
 	testenv.Eventually(p.t, "all requests are answered", func() bool {
 		before, pending := count()
+		if time.Since(began) > longestWait {
+			p.t.Fatalf("not within %v: all requests are answered. The page has asked for %q", longestWait, p.requestsTo("")[max(0, before-20):])
+		}
 		if pending > 0 {
 			return false
 		}
@@ -309,12 +313,20 @@ func ask[T any](p *page, js string) (v T, left bool) {
 	return v, false
 }
 
+// longestWait is how long a page may take for anything, on any machine.
+const longestWait = 2 * time.Minute
+
 // until waits until a JavaScript expression, or what it promises, is true. The page may leave for
 // another one meanwhile.
 func (p *page) until(what, js string) {
 	p.t.Helper()
+	began := time.Now()
 	testenv.Eventually(p.t, what, func() bool {
 		holds, left := ask[bool](p, js)
+		if !holds && time.Since(began) > longestWait {
+			shown, _ := ask[string](p, "location.href + '\\n' + document.body.innerText")
+			p.t.Fatalf("not within %v: %s. The page shows %s", longestWait, what, shown)
+		}
 		return holds && !left
 	})
 }

@@ -216,34 +216,108 @@ func TestWorkerOffline(t *testing.T) {
 	f.leave(false)
 	p.until("it is live again", "document.querySelector('.hero .pill.live') !== null")
 
-	// Nobody can sign in without a connection, so who opens the page again sees the last ranking.
+	// The ranking belongs to the token that it was asked with: nobody else sees it, and nobody without one.
 	f.leave(true)
-	onLine := func(is bool) {
-		_, err := chromedp.Call(p.ctx, network.OverrideNetworkState, network.OverrideNetworkStateParams{Offline: !is, DownloadThroughput: -1, UploadThroughput: -1})
-		p.must(err)
-	}
-	onLine(false)
+	p.onLine(false)
 	p.open("about:blank")
 	p.open(f.URL)
-	p.until("the last ranking is shown without a token", rankingShown+" && document.querySelector('h1').textContent.includes('November')")
-	p.screenshot("offline-signed-out-390")
-	onLine(true)
-	p.until("the page asks for a token", "document.querySelector('#token') !== null")
-
-	// The ranking of another user is not shown.
-	p.open("about:blank")
-	p.open(f.URL + "/#token=" + tokenOf("2", "x"))
-	p.until("there is no ranking", "document.querySelector('.notice') !== null && document.querySelector('.ranking') === null")
+	p.until("the page asks for a token", "document.querySelector('#token') !== null && document.querySelector('.ranking') === null")
+	for _, token := range []string{tokenOf("2", "x"), tokenOf("1", "y")} {
+		p.open("about:blank")
+		p.open(f.URL + "/#token=" + token)
+		p.until("there is no ranking", "document.querySelector('.notice') !== null && document.querySelector('.ranking') === null")
+	}
+	p.onLine(true)
 	p.ignoreFaults("ERR_")
 	p.ignoreFaults("fetching the script")
+}
+
+// onLine sets whether the browser has a network.
+func (p *page) onLine(is bool) {
+	p.t.Helper()
+	_, err := chromedp.Call(p.ctx, network.OverrideNetworkState, network.OverrideNetworkStateParams{Offline: !is, DownloadThroughput: -1, UploadThroughput: -1})
+	p.must(err)
+}
+
+// newBuiltDemo starts a demo with three people, whose page has a worker.
+func newBuiltDemo(t *testing.T) *fakeService {
+	t.Helper()
+	f := newFakeService(t, true)
+	f.returns("GET /demo/people", map[string]any{"people": []any{map[string]any{"user_id": "1", "nickname": "User 1", "token": fakeToken()}}})
+	f.ranks(rankingFrom(1, 2, 3, 1))
+	return f
+}
+
+// A page that was opened while the service was away comes back by itself, and at once when somebody
+// asks for it, or the network returns.
+func TestComesBack(t *testing.T) {
+	t.Parallel()
+	const (
+		kept = rankingShown + " && document.querySelector('.banner .button') !== null && document.querySelector('.hero') === null"
+		live = "document.querySelector('.hero .pill.live') !== null"
+	)
+	f := newBuiltDemo(t)
+	p := newPage(t, phone)
+	p.open(f.URL)
+	p.until("the page is live", live)
+	p.waitForWorker()
+	for name, back := range map[string]func(){
+		"by itself":   func() { f.leave(false) },
+		"by a button": func() { f.leave(false); p.click(".banner .button") },
+		"when the page is seen again": func() {
+			f.leave(false)
+			eval[any](p, "void document.dispatchEvent(new Event('visibilitychange'))")
+		},
+	} {
+		f.leave(true)
+		p.open("about:blank")
+		p.open(f.URL)
+		p.until("the last ranking is shown, "+name, kept)
+		p.screenshot("demo-away-390")
+		p.checkAccess("the page without a connection")
+		back()
+		p.until("the page comes back "+name, live)
+	}
+	f.leave(true)
+	p.onLine(false)
+	p.open("about:blank")
+	p.open(f.URL)
+	p.until("the last ranking is shown without a network", kept)
+	f.leave(false)
+	p.onLine(true)
+	p.until("the page comes back with the network", live)
+	p.ignoreFaults("ERR_")
+	p.ignoreFaults("fetching the script")
+}
+
+// An open page says that the service is away, asks again when a button is pressed, and comes back.
+func TestAnOpenPageSaysThatTheServiceIsAway(t *testing.T) {
+	t.Parallel()
+	for _, dark := range []bool{false, true} {
+		t.Run(fmt.Sprintf("dark %v", dark), func(t *testing.T) {
+			t.Parallel()
+			f := newBuiltService(t)
+			v := phone
+			v.dark = dark
+			p := newPage(t, v)
+			p.openWithWorker(f)
+			p.until("the page is live", "document.querySelector('.hero .pill.live') !== null")
+			f.leave(true)
+			p.until("the page says that it is offline", "document.querySelector('.hero .pill.lost') !== null && document.querySelector('.goal.banner .button') !== null")
+			p.checkAccess("an open page whose service is away")
+			p.screenshot(fmt.Sprintf("away-390-%v", dark))
+			f.leave(false)
+			p.click(".goal.banner .button")
+			p.until("the page is live again", "document.querySelector('.hero .pill.live') !== null")
+			p.ignoreFaults("ERR_")
+		})
+	}
 }
 
 // A walk that has no answer is not shown as if it were counted.
 func TestWalkNotSent(t *testing.T) {
 	t.Parallel()
-	f := newFakeService(t, true)
-	f.returns("GET /demo/people", map[string]any{"people": []any{map[string]any{"user_id": "1", "nickname": "User 1", "token": fakeToken()}}})
-	f.ranks(rankingFrom(1, 2, 3, 1))
+	f := newBuiltDemo(t)
 	p := newPage(t, phone)
 	p.open(f.URL)
 	p.until("the ranking is there", rankingShown)

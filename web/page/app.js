@@ -1,5 +1,5 @@
 // The page: session, navigation, and everything around a screen.
-import { fetchJSON, onRefusedToken, useFetch } from './data.js';
+import { fetchJSON, onRefusedToken, tryAgain, useFetch } from './data.js';
 import {
   Avatar,
   ErrorBoundary,
@@ -22,9 +22,9 @@ import {
   useDemoPeople,
   userOf,
 } from './session.js';
-import { forgetKept, KeptRanking, useOffline } from './offline.js';
+import { forgetKept, keptForDemo, KeptRanking } from './offline.js';
 import { assetOf } from './storage.js';
-import { PastDay, Today } from './today.js';
+import { Today } from './today.js';
 import { html, render, useCallback, useEffect, useRef, useState } from './view.js';
 
 const toastTime = 4500;
@@ -34,7 +34,7 @@ const SignIn = lazy(() => import('./sign-in.js').then((module) => module.SignIn)
 // Screens by the first part of the address. The rest is their prop path.
 const screens = {
   '': Today,
-  day: PastDay,
+  day: lazy(() => import('./spans.js').then(({ PastDay }) => PastDay)),
   week: lazy(() => import('./spans.js').then(({ Week }) => Week)),
   month: lazy(() => import('./spans.js').then(({ Month }) => Month)),
   history: lazy(() => import('./history.js').then(({ History }) => History)),
@@ -251,7 +251,7 @@ function useSession() {
   );
   const [chosenId, setChosenId] = useState('');
   const [refused, setRefused] = useState(false);
-  const { people, renew, update } = demo;
+  const { people, load, update } = demo;
   const person = people?.find(({ user_id: id }) => id === chosenId) ?? people?.[0];
   const current = isDemo ? person && { token: person.token, user: person } : signedIn;
   const token = current?.token;
@@ -268,7 +268,7 @@ function useSession() {
       if (refusedToken !== token) return;
       forgetKept();
       if (isDemo) {
-        renew();
+        load();
       } else {
         setSignedIn(null);
         setRefused(true);
@@ -280,7 +280,7 @@ function useSession() {
     login: current && { token, user: { ...current.user, ...profile } },
     refused,
     signIn,
-    signOut: () => (isDemo ? renew() : setSignedIn(null)),
+    signOut: () => (isDemo ? load() : setSignedIn(null)),
     onSwitch: ({ user_id: id }) => setChosenId(id),
     onProfile: isDemo ? update : reloadProfile,
   };
@@ -296,7 +296,7 @@ function App() {
   const [route, path] = useRoute();
   const title = titleOf(route);
   const token = login?.token;
-  const kept = useOffline(login, demo);
+  const kept = isDemo && !login && keptForDemo(demo.error);
 
   useFocusOnNavigation(location.hash);
   useEffect(() => setTitle('part', t(title)), [title, shownLocale]);
@@ -321,10 +321,10 @@ function App() {
   if (farewell) return html`<${farewell} onClose=${() => setFarewell(null)} />`;
   if (kept) {
     return html`<main id="main" class="alone">
-      <${KeptRanking} kept=${kept} retry=${isDemo && demo.retry} />
+      <${KeptRanking} kept=${kept} />
     </main>`;
   }
-  if (!login && isDemo) return html`<${Loading} error=${demo.error} retry=${demo.retry} />`;
+  if (!login && isDemo) return html`<${Loading} error=${demo.error} retry=${tryAgain} />`;
   if (!login) return html`<${SignIn} ...${{ refused, signIn, onLocale }} />`;
   const session = { ...login, people: demo.people, board, today };
   const Screen = Object.hasOwn(screens, route) ? screens[route] : Today;

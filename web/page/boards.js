@@ -1,5 +1,5 @@
 // All boards: the global ranking of each, the part around the viewer, and friends.
-import { useFetch, useLiveRanking } from './data.js';
+import { longestPage, useFetch, useLiveRanking, usePages } from './data.js';
 import {
   ErrorNotice,
   Icon,
@@ -20,7 +20,6 @@ import {
   tCapitalized,
 } from './i18n.js';
 import { RankingList } from './ranking.js';
-import { maxLimit, usePages } from './pages.js';
 import { friendCircle } from './today.js';
 import { texts } from './translations-boards.js';
 import { html, useEffect, useLayoutEffect, useRef, useState } from './view.js';
@@ -145,7 +144,7 @@ const importDay = () => import('./day.js');
 
 function FriendsRanking({ session, board, scope, notify, announce }) {
   const { token } = session;
-  const [result] = useLiveRanking(token, board.name, maxLimit);
+  const [result] = useLiveRanking(token, board.name, longestPage);
   const ranking = result.data;
   const later = useLater(importDay, ranking?.date);
   const [{ after }, onExtras] = useState({});

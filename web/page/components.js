@@ -1,5 +1,6 @@
 // Components that several screens use.
 import { errorOf, formatNumber, formatTime, languages, locale, stripBidi, t } from './i18n.js';
+import { tryAgain } from './data.js';
 import { assetOf } from './storage.js';
 import { Component, html, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 
@@ -316,12 +317,19 @@ export function StatusPill({ state, final }) {
   return html`<span class=${`pill ${kind}`}><i></i>${t(text)}</span>`;
 }
 
+// Banner says why what is shown is out of date, and lets the visitor ask the service at once.
+export function Banner({ text }) {
+  return html`<div class="banner">
+    <${Icon} name="cloud" />
+    <p role="status">${text}</p>
+    <button class="button" onClick=${tryAgain}>${t('retry')}</button>
+  </div>`;
+}
+
 // StaleBanner says that a ranking is out of date, and why.
 export function StaleBanner({ error, at }) {
   const reason = t(error?.status === 0 ? 'offlineTitle' : 'unavailable');
-  return html`<p class="banner" role="status">
-    <${Icon} name="cloud" />${`${reason} · ${t('stale', { time: formatTime(at) })}`}
-  </p>`;
+  return html`<${Banner} text=${`${reason} · ${t('stale', { time: formatTime(at) })}`} />`;
 }
 
 // SegmentedControl chooses one of a few options, which are [value, text].

@@ -1,8 +1,64 @@
-// Data of the service, which keeps itself up to date. Calls and streams are those of
-// the client.
+// Data of the service, which keeps itself up to date, and lists of more entries than the service
+// sends at once. Calls and streams are those of the client.
 import { basePath } from './storage.js';
 import { createClient } from './vendor/stepboard.js';
 import { useCallback, useEffect, useRef, useState } from './view.js';
+
+// Whether the service can be reached is known here alone, for all calls and streams. After a second
+// call without an answer the next ones wait, in milliseconds, and twice as long after each further one.
+const firstDelay = 2000;
+const longestDelay = 30_000;
+
+let failures = 0; // calls in a row without an answer; those that began together count once
+let failedAt = 0;
+const onTryAgain = new Set();
+
+const delay = () => (failures < 2 ? 0 : Math.min(firstDelay * 2 ** (failures - 2), longestDelay));
+
+// tryAgain lets everything that waits for the service try again now.
+export function tryAgain() {
+  failures = Math.min(failures, 1);
+  [...onTryAgain].forEach((call) => call());
+}
+
+// wait resolves after some milliseconds, or at once when the signal aborts or tryAgain is called.
+export const wait = (ms, signal) =>
+  new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      onTryAgain.delete(end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    onTryAgain.add(end);
+    signal?.addEventListener('abort', end, { once: true });
+  });
+
+// A page without a network finds out at once, as one that has it again.
+addEventListener('online', tryAgain);
+addEventListener('offline', tryAgain);
+document.addEventListener('visibilitychange', () => {
+  if (failures && !document.hidden) tryAgain();
+});
+
+// reach is fetch. While the service is away, it waits before it asks.
+async function reach(address, options) {
+  const { signal } = options;
+  const left = failedAt + delay() - Date.now();
+  if (left > 0) await wait(left, signal);
+  const before = failures;
+  try {
+    const response = await fetch(address, options);
+    failures = 0;
+    return response;
+  } catch (error) {
+    if (!signal?.aborted && failures === before) {
+      failures += 1;
+      failedAt = Date.now();
+    }
+    throw error;
+  }
+}
 
 let refused = () => {};
 
@@ -21,6 +77,7 @@ function clientOf(token) {
     clientToken = token;
     client = createClient({
       baseUrl: basePath,
+      fetch: reach,
       token: (refusedToken) => {
         if (refusedToken) refused(refusedToken);
         return token;
@@ -60,21 +117,10 @@ export async function fetchAll(token, path, key, signal) {
     const query = { limit: longestPage, cursor };
     const page = await fetchJSON(token, path, { query, signal });
     entries.push(...page[key]);
-    cursor = page.next_cursor || undefined;
+    cursor = page.next_cursor;
   } while (cursor);
   return entries;
 }
-
-// sleep resolves after some milliseconds, or at once when the signal aborts.
-const sleep = (ms, signal) =>
-  new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
-    const abort = () => {
-      clearTimeout(timer);
-      resolve();
-    };
-    signal.addEventListener('abort', abort, { once: true });
-  });
 
 // untilVisible resolves once the page can be seen, or the signal aborts.
 const untilVisible = (signal) =>
@@ -107,7 +153,7 @@ export function useFetch(token, path, interval = 0) {
     const poll = async () => {
       while (!signal.aborted) {
         await untilVisible(signal);
-        let wait = interval;
+        let pause = interval;
         const version = replaced.current;
         try {
           const data = await fetchJSON(token, path, { signal });
@@ -118,16 +164,19 @@ export function useFetch(token, path, interval = 0) {
           const state = error.status === 0 ? 'offline' : 'error';
           setResult((was) => ({ ...(was.key === key ? was : {}), key, error, state }));
           if (error.permanent) return;
-          wait = Math.max(wait || pollInterval, error.wait);
+          pause = Math.max(pause || pollInterval, error.wait);
         }
-        if (!wait) return;
-        await sleep(wait, signal);
+        if (!pause) return;
+        await wait(pause, signal);
       }
     };
     poll();
     return () => controller.abort();
   }, [token, path, interval, attempt]);
-  const retry = useCallback(() => setAttempt((n) => n + 1), []);
+  const retry = useCallback(() => {
+    tryAgain();
+    setAttempt((n) => n + 1);
+  }, []);
   const replace = useCallback(
     (data) => {
       replaced.current += 1;
@@ -169,11 +218,84 @@ export function useLiveRanking(token, board, limit, group) {
     live.current = followed;
     followVisibility();
     document.addEventListener('visibilitychange', followVisibility);
+    const restart = () => {
+      followed.pause();
+      followVisibility();
+    };
+    onTryAgain.add(restart);
     return () => {
       document.removeEventListener('visibilitychange', followVisibility);
+      onTryAgain.delete(restart);
       followed.stop();
     };
   }, [token, board, limit, group]);
   const refresh = useCallback(() => live.current.refresh(), []);
   return [result.key === key ? result : { state: 'loading' }, refresh];
+}
+
+// How many pages of each list were shown, so that Back finds it as long as it was.
+const counts = new Map();
+
+// fetchPages returns the pages after the first one, at most count - 1, and the
+// cursor of the next one.
+async function fetchPages({ token, path, first, count }) {
+  const entries = [];
+  let when = '';
+  if (first.date) when = `&date=${first.date}&include=likes`;
+  else if (first.from) when = `&from=${first.from}&to=${first.to}`;
+  let cursor = first.next_cursor;
+  for (let page = 1; page < count && cursor; page += 1) {
+    const query = `?limit=${longestPage}${when}&cursor=${encodeURIComponent(cursor)}`;
+    const body = await fetchJSON(token, path + query);
+    entries.push(...body.entries);
+    cursor = body.next_cursor;
+  }
+  return { entries, cursor };
+}
+
+// usePages appends further pages to the first one of a list, and fetches them again
+// whenever the first one changes. What is shown is always of about one moment, so
+// that nobody who moves from one page to another is missing. It returns [entries,
+// loadMore, error]; loadMore is null after the last page.
+export function usePages(token, path, period, first) {
+  const key = `${token} ${path} ${period}`;
+  const [count, setCount] = useState(counts.get(key) ?? 1);
+  const [attempt, setAttempt] = useState(0);
+  const [shown, setShown] = useState({ count: 1 });
+  const wanted = useRef(null);
+  const busy = useRef(false);
+  useEffect(() => {
+    if (!first || count === 1) return;
+    wanted.current = { key, token, path, first, count };
+    if (busy.current) return;
+    const load = async () => {
+      busy.current = true;
+      while (wanted.current) {
+        const request = wanted.current;
+        wanted.current = null;
+        try {
+          setShown({ ...request, rest: await fetchPages(request) });
+        } catch (error) {
+          setShown((was) => ({ ...was, error }));
+        }
+      }
+      busy.current = false;
+    };
+    load();
+  }, [key, first, count, attempt]);
+  const paged = shown.key === key;
+  const loadMore = () => {
+    const next = (paged ? shown.count : 1) + 1;
+    counts.set(key, next);
+    setCount(next);
+    setAttempt(attempt + 1);
+  };
+  const cursor = paged ? shown.rest.cursor : first?.next_cursor;
+  // Somebody who has moved between two calls may be on two pages.
+  const byUser = new Map();
+  const all = paged ? [...shown.first.entries, ...shown.rest.entries] : (first?.entries ?? []);
+  for (const entry of all) {
+    if (!byUser.has(entry.user_id)) byUser.set(entry.user_id, entry);
+  }
+  return [[...byUser.values()], cursor ? loadMore : null, shown.error];
 }

@@ -5,8 +5,8 @@ import { TextForm } from './forms.js';
 import { GroupSettings, nameError } from './group-settings.js';
 import { formatNumber, t } from './i18n.js';
 import { codeError, codeOf } from './invitations.js';
-import { AboutChallenge, Challenge, Month, Week } from './spans.js';
-import { PastDay, Today } from './today.js';
+import { AboutChallenge, Challenge, Month, PastDay, Week } from './spans.js';
+import { Today } from './today.js';
 import { html, useEffect, useState } from './view.js';
 
 const listInterval = 30000;

@@ -1,20 +1,17 @@
 // The last ranking, while there is no connection.
-import { Icon, Notice } from './components.js';
+import { Banner, Notice } from './components.js';
 import { formatDateTime, formatLongDay, t } from './i18n.js';
 import { RankingList } from './ranking.js';
 import { html } from './view.js';
 
 // KeptRanking shows a kept ranking, and of when it is.
-export function KeptRanking({ kept: { ranking, at }, retry }) {
+export function KeptRanking({ kept: { ranking, at } }) {
   const { me, entries, total, date } = ranking;
   const title = date ? formatLongDay(date) : t('amongFriends');
   const props = { label: title, entries, me, total, unit: 'steps', announce: () => {} };
   return html`<div class="page">
     <h1 tabindex="-1">${title}</h1>
-    <p class="banner" role="status">
-      <${Icon} name="cloud" />
-      ${`${t('offlineTitle')} · ${t('stale', { time: formatDateTime(at) })}`}
-    </p>
+    <${Banner} text=${`${t('offlineTitle')} · ${t('stale', { time: formatDateTime(at) })}`} />
     <section class="card list stale" aria-label=${title}>
       ${
         entries.length > 0
@@ -22,6 +19,5 @@ export function KeptRanking({ kept: { ranking, at }, retry }) {
           : html`<${Notice} icon="walk" title=${t('emptyDay')} />`
       }
     </section>
-    ${retry && html`<button class="button more" onClick=${retry}>${t('retry')}</button>`}
   </div>`;
 }

@@ -1,9 +1,8 @@
 // Likes of the scores of a day: a heart on each row, and who likes the viewer's own score.
-import { fetchJSON, useFetch } from './data.js';
+import { fetchJSON, longestPage, useFetch } from './data.js';
 import { Avatar, ErrorNotice, Icon, Name, nameOf, Notice, Skeleton } from './components.js';
 import { Dialog } from './dialog.js';
 import { formatDateTime, formatNumber, stripBidi, t } from './i18n.js';
-import { maxLimit } from './pages.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
 // The page follows today's ranking without likes, so these are asked for this often, in milliseconds.
@@ -59,7 +58,7 @@ function useOwnLikes({ session, date, answer, reload, notify }) {
 export function useLikes({ session, circle, ranking, past, reload, notify }) {
   const { token, board } = session;
   const { date } = ranking;
-  const path = past ? null : `${circle.path}?date=${date}&limit=${maxLimit}&include=likes`;
+  const path = past ? null : `${circle.path}?date=${date}&limit=${longestPage}&include=likes`;
   const [fetched, refetch] = useFetch(token, path, likesInterval);
   const answer = past ? ranking : fetched.data;
   const [ownOf, toggle, version] = useOwnLikes({
@@ -108,7 +107,7 @@ function Heart({ entry, own, like, decided, onClick }) {
 
 // Likers lists who likes the viewer's score, the newest first.
 function Likers({ token, path, onClose }) {
-  const [{ data, state, error }, retry] = useFetch(token, `${path}&limit=${maxLimit}`);
+  const [{ data, state, error }, retry] = useFetch(token, `${path}&limit=${longestPage}`);
   const row = (user) => html`<li class="person" key=${user.user_id}>
     <${Avatar} user=${user} />
     <span class="who">
@@ -122,7 +121,7 @@ function Likers({ token, path, onClose }) {
     return html`<ul class="people" role="list" tabindex="0" aria-label=${t('likers')}>
         ${data.likes.map(row)}
       </ul>
-      ${data.next_cursor && html`<p>${t('newestLikers', { n: formatNumber(maxLimit) })}</p>`}`;
+      ${data.next_cursor && html`<p>${t('newestLikers', { n: formatNumber(longestPage) })}</p>`}`;
   };
   return html`<${Dialog} title=${t('likers')} onClose=${onClose}>
     ${(close) => html`<div class="likers">${list()}</div>

@@ -1,6 +1,7 @@
 // What the page has without a connection: the last ranking, in its own storage, and its files,
 // which the service worker keeps. Both go when the visitor signs out.
 import { lazy } from './components.js';
+import { isDemo } from './session.js';
 import { forget, read, store } from './storage.js';
 import { useEffect, useState } from './view.js';
 
@@ -10,7 +11,11 @@ const storageKey = 'ranking';
 // A younger ranking, in milliseconds, stands for today's until that is there.
 const freshTime = 10 * 60 * 1000;
 
-// readKept returns what is kept, {user, board, ranking, at}, or null.
+// keyOf returns what a ranking that was asked for with a token is kept under: the end of its
+// signature, from which nobody can make the token. The people of a demo have new tokens each time.
+const keyOf = ({ token, user }) => (isDemo ? user.user_id : token.slice(-12));
+
+// readKept returns what is kept, {key, board, ranking, at}, or null.
 function readKept() {
   try {
     const kept = JSON.parse(read(storageKey));
@@ -29,13 +34,14 @@ export function forgetKept() {
   );
 }
 
-// useKept keeps the last ranking of a user's friends. It takes what useLiveRanking returns, and adds
+// useKept keeps the last ranking of a user's friends, for who has the same token. It takes what useLiveRanking returns, and adds
 // the kept ranking while there is none: as data if it is fresh, otherwise as old.
-export function useKept({ user, board }, group, result) {
+export function useKept(session, group, result) {
+  const { board } = session;
   const { data, at } = result;
   useEffect(() => {
     if (!data || group) return;
-    store(storageKey, JSON.stringify({ user: user.user_id, board, ranking: data, at }));
+    store(storageKey, JSON.stringify({ key: keyOf(session), board, ranking: data, at }));
   }, [data]);
   useEffect(() => {
     if (data)
@@ -45,26 +51,10 @@ export function useKept({ user, board }, group, result) {
       );
   }, [!data]);
   const [kept] = useState(readKept);
-  if (data || group || kept?.user !== user.user_id || kept.board !== board) return result;
+  if (data || group || kept?.key !== keyOf(session) || kept.board !== board) return result;
   if (Date.now() - kept.at < freshTime) return { ...result, data: kept.ranking, at: kept.at };
   return { ...result, old: kept };
 }
 
-// useOffline returns the kept ranking if nobody can sign in because there is no connection.
-export function useOffline(login, { error, retry }) {
-  const [online, setOnline] = useState(navigator.onLine);
-  useEffect(() => {
-    const change = () => {
-      setOnline(navigator.onLine);
-      if (error && navigator.onLine) retry();
-    };
-    addEventListener('online', change);
-    addEventListener('offline', change);
-    return () => {
-      removeEventListener('online', change);
-      removeEventListener('offline', change);
-    };
-  }, [error]);
-  const isOffline = error ? error.status === 0 : !online;
-  return !login && isOffline ? readKept() : null;
-}
+// keptForDemo returns the kept ranking if the people of the demo can't be asked for.
+export const keptForDemo = (error) => (error?.status === 0 ? readKept() : null);

@@ -1,5 +1,5 @@
 // Who is signed in: tokens from the address or a form, and the people of the demo.
-import { fetchJSON, pollInterval } from './data.js';
+import { fetchJSON, pollInterval, wait } from './data.js';
 import { useCallback, useEffect, useRef, useState } from './view.js';
 
 export const isDemo = document.documentElement.hasAttribute('data-demo');
@@ -65,37 +65,33 @@ export function userOf(token) {
   }
 }
 
-// useDemoPeople returns {people, error, retry, renew, update}: the people whom a
-// visitor of the demo may be. renew gets their tokens again, however long that takes;
-// update(profile) replaces the profile of one of them.
+// useDemoPeople returns {people, error, load, update}: the people whom a visitor of the demo may
+// be, and why they are not here yet. load gets them and their tokens again, however long that
+// takes; update(profile) replaces the profile of one of them.
 export function useDemoPeople() {
   const [people, setPeople] = useState(null);
   const [error, setError] = useState(null);
-  const load = useCallback(() => {
+  const loading = useRef(false);
+  const load = useCallback(async () => {
+    if (loading.current) return;
+    loading.current = true;
+    while (loading.current) {
+      try {
+        setPeople((await fetchJSON(null, '/demo/people')).people);
+        loading.current = false;
+      } catch (failure) {
+        setError(failure);
+        await wait(pollInterval);
+      }
+    }
     setError(null);
-    fetchJSON(null, '/demo/people').then((body) => setPeople(body.people), setError);
   }, []);
   useEffect(() => {
     if (isDemo) load();
-  }, []);
-  const renewing = useRef(false);
-  const renew = useCallback(async () => {
-    if (renewing.current) return;
-    renewing.current = true;
-    while (renewing.current) {
-      try {
-        setPeople((await fetchJSON(null, '/demo/people')).people);
-        renewing.current = false;
-      } catch {
-        await new Promise((resolve) => {
-          setTimeout(resolve, pollInterval);
-        });
-      }
-    }
   }, []);
   const update = (profile) => {
     const isSame = (person) => person.user_id === profile.user_id;
     setPeople((were) => were.map((was) => (isSame(was) ? { ...was, ...profile } : was)));
   };
-  return { people, error, retry: load, renew, update };
+  return { people, error, load, update };
 }

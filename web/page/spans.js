@@ -1,16 +1,26 @@
-// The rankings of a circle by what several days add up to: a week, a month, or the days of
-// a challenge.
+// The rankings of a circle on a past day, and by what several days add up to: a week, a month, or
+// the days of a challenge.
 import { useFetch } from './data.js';
-import { Icon, Notice } from './components.js';
-import { addDays, addTexts, formatDay, formatNumber, isDay, locale, t } from './i18n.js';
+import { ErrorNotice, Icon, Notice } from './components.js';
 import {
+  addDays,
+  addTexts,
+  formatDay,
+  formatLongDay,
+  formatNumber,
+  isDay,
+  locale,
+  t,
+} from './i18n.js';
+import {
+  DayStrip,
   friendCircle,
-  NotFound,
   RankingScreen,
   Strip,
   StripSkeleton,
   useLimit,
   useToday,
+  whenOfDay,
 } from './today.js';
 import { texts } from './translations-spans.js';
 import { html, useEffect } from './view.js';
@@ -206,5 +216,46 @@ export function Challenge(props) {
     key=${`${from} ${to}`}
     title=${formatRange(from, to)}
     ...${{ ...props, period: 'challenge', from, to, today }}
+  />`;
+}
+
+// NotFound stands for a screen that the address does not name rightly.
+const NotFound = () => html`<h1 class="visually-hidden" tabindex="-1">${t('notFound')}</h1>
+  <section class="card"><${ErrorNotice} error=${{ status: 404 }} /></section>`;
+
+export function PastDay(props) {
+  return isDay(props.path[0]) ? html`<${ValidDay} ...${props} />` : html`<${NotFound} />`;
+}
+
+function ValidDay({
+  session,
+  circle = friendCircle(session.board),
+  header,
+  path: [day],
+  notify,
+  onError,
+  onToday,
+}) {
+  const path = `${circle.path}?date=${day}`;
+  const [limit, raiseLimit] = useLimit(path);
+  const [result, retry] = useFetch(session.token, `${path}&limit=${limit}&include=likes`);
+  const [today = day] = useToday(session, { onToday, onError });
+  useEffect(() => {
+    if (result.error) onError(result.error);
+  }, [result.error]);
+  const view = {
+    key: day,
+    title: formatLongDay(day),
+    name: formatDay(day),
+    when: whenOfDay(circle, today, day),
+    past: true,
+    noScore: t('noScorePast'),
+    empty: t('emptyDay'),
+    emptyHint: circle.emptyDay,
+  };
+  return html`<${RankingScreen}
+    period="day"
+    strip=${html`<${DayStrip} ...${view.when} />`}
+    ...${{ session, circle, header, view, result, retry, limit, raiseLimit, notify }}
   />`;
 }

@@ -1,6 +1,5 @@
-// The ranking of a circle of people: today's, those of past days, and the screen of all
-// of its rankings.
-import { fetchJSON, useFetch, useLiveRanking } from './data.js';
+// The ranking of a circle of people today, and the screen of all of its rankings.
+import { fetchJSON, longestPage, tryAgain, useFetch, useLiveRanking, usePages } from './data.js';
 import {
   AnimatedNumber,
   Avatar,
@@ -19,13 +18,11 @@ import {
 } from './components.js';
 import {
   addDays,
-  formatDay,
   formatLongDay,
   formatNumber,
   formatRank,
   formatTime,
   formatWeekday,
-  isDay,
   rankParts,
   stripBidi,
   t,
@@ -33,7 +30,6 @@ import {
 } from './i18n.js';
 import { KeptRanking, useKept } from './offline.js';
 import { RankingList } from './ranking.js';
-import { maxLimit, usePages } from './pages.js';
 import { html, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 
 const firstLimit = 50;
@@ -93,8 +89,12 @@ function Champion({ ranking }) {
 // HeroNote is the line at the foot of the hero: how old the ranking is if the connection is lost,
 // what an operator has changed, or else its children. It is always there, so that no text moves the list.
 function HeroNote({ stale, correction, children }) {
-  if (stale)
-    return html`<p class="goal banner" role="status">${t('stale', { time: formatTime(stale.at) })}</p>`;
+  if (stale) {
+    return html`<div class="goal banner">
+      <p role="status">${t('stale', { time: formatTime(stale.at) })}</p>
+      <button class="button" onClick=${tryAgain}>${t('retry')}</button>
+    </div>`;
+  }
   return correction ? html`<p class="goal">${t(`correction_${correction}`)}</p>` : children;
 }
 
@@ -285,14 +285,14 @@ function When({ view: { when, name, title } }) {
 
 export const StripSkeleton = () => html`<div class="days" aria-hidden="true"></div>`;
 
-// whenOf returns what When and DayStrip know of a day.
-const whenOf = (circle, today, selected) =>
+// whenOfDay returns what When and DayStrip know of a day.
+export const whenOfDay = (circle, today, selected) =>
   today && {
     ...{ today, selected, current: today },
     hrefOf: (day) => circle.href(...(day === today ? [] : ['day', day])),
   };
 
-function DayStrip({ today, selected, hrefOf }) {
+export function DayStrip({ today, selected, hrefOf }) {
   if (!today) return html`<${StripSkeleton} />`;
   const item = (day) => {
     const isToday = day === today;
@@ -338,7 +338,7 @@ function Ranking(props) {
     return html`<${Notice} icon="walk" title=${view.empty} hint=${view.emptyHint} ...${invite} />`;
   }
   const hrefOf = ({ user_id: id }) => (id === me?.user_id ? '#/history' : circle.rowHref(id));
-  const more = limit < maxLimit ? raiseLimit : loadMore;
+  const more = limit < longestPage ? raiseLimit : loadMore;
   return html`<${RankingList}
       label=${circle.label}
       entries=${entries}
@@ -440,7 +440,7 @@ export function useLimit(key) {
     setLimit(limits.get(key) ?? firstLimit);
   }, [key]);
   const raise = () => {
-    limits.set(key, Math.min(maxLimit, limit * 2));
+    limits.set(key, Math.min(longestPage, limit * 2));
     setLimit(limits.get(key));
   };
   return [limit, raise];
@@ -471,7 +471,7 @@ export function Today({
   const view = {
     key: today,
     title: t('today'),
-    when: whenOf(circle, today, today),
+    when: whenOfDay(circle, today, today),
     noScore: t('noScore'),
     noScoreHint: t('noScoreHint'),
     empty: t('emptyToday'),
@@ -494,45 +494,4 @@ export function useToday(session, { onToday, onError }) {
     else if (data) onError({ code: 'board_not_found' });
   }, [date, data]);
   return [session.today ?? date, error, retry];
-}
-
-// NotFound stands for a screen that the address does not name rightly.
-export const NotFound = () => html`<h1 class="visually-hidden" tabindex="-1">${t('notFound')}</h1>
-  <section class="card"><${ErrorNotice} error=${{ status: 404 }} /></section>`;
-
-export function PastDay(props) {
-  return isDay(props.path[0]) ? html`<${ValidDay} ...${props} />` : html`<${NotFound} />`;
-}
-
-function ValidDay({
-  session,
-  circle = friendCircle(session.board),
-  header,
-  path: [day],
-  notify,
-  onError,
-  onToday,
-}) {
-  const path = `${circle.path}?date=${day}`;
-  const [limit, raiseLimit] = useLimit(path);
-  const [result, retry] = useFetch(session.token, `${path}&limit=${limit}&include=likes`);
-  const [today = day] = useToday(session, { onToday, onError });
-  useEffect(() => {
-    if (result.error) onError(result.error);
-  }, [result.error]);
-  const view = {
-    key: day,
-    title: formatLongDay(day),
-    name: formatDay(day),
-    when: whenOf(circle, today, day),
-    past: true,
-    noScore: t('noScorePast'),
-    empty: t('emptyDay'),
-    emptyHint: circle.emptyDay,
-  };
-  return html`<${RankingScreen}
-    period="day"
-    strip=${html`<${DayStrip} ...${view.when} />`}
-    ...${{ session, circle, header, view, result, retry, limit, raiseLimit, notify }}
-  />`;
 }

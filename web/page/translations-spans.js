@@ -1,6 +1,7 @@
 // The texts of weeks, months and challenges.
 export const texts = {
   en: {
+    noScorePast: 'No steps that day',
     this_week: 'This week',
     this_month: 'This month',
     running: 'Still counting',
@@ -19,6 +20,7 @@ export const texts = {
     noChallengeHint: 'The owner of the group can start one, under Members.',
   },
   'zh-CN': {
+    noScorePast: '这一天没有步数',
     this_week: '本周',
     this_month: '本月',
     running: '进行中',
