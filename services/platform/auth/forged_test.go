@@ -12,8 +12,10 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +68,56 @@ func TestClaimsByExactName(t *testing.T) {
 			t.Errorf("%s: %+v, %v", tt.claims, got, err)
 		case tt.want != nil && (err != nil || *got != *tt.want):
 			t.Errorf("%s: %+v, %v, want %+v", tt.claims, got, err, tt.want)
+		}
+	}
+}
+
+// A claim whose value is of another type than RFC 7519 says is refused, whether the claim
+// matters or not.
+func TestClaimTypes(t *testing.T) {
+	t.Parallel()
+	v := newVerifier(t, auth.VerifierConfig{Secret: secret, Audience: "stepboard"})
+	now := time.Now().Unix()
+	future, past := strconv.FormatInt(now+3600, 10), strconv.FormatInt(now-3600, 10)
+	values := map[string]string{"sub": `"1001"`, "scope": `""`, "iss": `"issuer"`, "aud": `"stepboard"`, "exp": future, "nbf": past, "iat": past}
+	for name, texts := range map[string]struct{ good, bad []string }{
+		"sub":   {[]string{`"1001"`}, []string{`1001`, `["1001"]`, `null`}},
+		"scope": {[]string{`""`, `"openid"`}, []string{`["service"]`, `1`, `null`}},
+		"iss":   {[]string{`""`, `"issuer"`}, []string{`["issuer"]`, `{}`, `null`}},
+		"aud": {
+			[]string{`"stepboard"`, `["stepboard"]`, `["other","stepboard"]`},
+			[]string{`"Stepboard"`, `["other"]`, `[]`, `""`, `1`, `{"stepboard":1}`, `["stepboard",1]`, `["stepboard",null]`, `[["stepboard"]]`, `null`},
+		},
+		"exp": {
+			[]string{future + ".5", future + "e0", "9007199254740992"},
+			[]string{`"` + future + `"`, `"` + future + `.5"`, `""`, `null`, `true`, `[` + future + `]`, `{}`, `0`, `-` + future, past + ".9", `9.1e15`, `9223372036854775807`, `1e300`, `-1e300`, `1e999`},
+		},
+		"nbf": {
+			[]string{past + ".5", `0`, `-0`, `-1.5`, `-9007199254740992`},
+			[]string{`"` + past + `"`, `"0"`, `null`, `false`, `[]`, future, `9007199254740992`, `9.1e15`, `9223372036854775807`, `1e300`, `-1e300`, `1e999`},
+		},
+		"iat": {
+			[]string{past + ".5", `0`, `-1.5`},
+			[]string{`"` + past + `"`, `null`, `true`, `{}`, `9.1e15`, `1e300`, `-1e300`, `1e999`},
+		},
+	} {
+		check := func(value string, ok bool) {
+			changed := maps.Clone(values)
+			changed[name] = value
+			var members []string
+			for name, value := range changed {
+				members = append(members, strconv.Quote(name)+":"+value)
+			}
+			claims := "{" + strings.Join(members, ",") + "}"
+			if got, err := v.Verify(written(`{"alg":"HS256"}`, claims)); ok != (err == nil) || !ok && models.CodeOf(err) != models.CodeUnauthenticated {
+				t.Errorf("%s of %s: %+v, %v", name, value, got, err)
+			}
+		}
+		for _, value := range texts.good {
+			check(value, true)
+		}
+		for _, value := range texts.bad {
+			check(value, false)
 		}
 	}
 }

@@ -19,6 +19,7 @@ func FuzzVerify(f *testing.F) {
 		`{"sub":"1001","exp":4102444800}`, `{"sub":"1001","scope":"service admin","exp":4102444800,"iat":1}`,
 		`{"Sub":"1001","EXP":4102444800}`, `{"sub":"1001","sub":"1002","exp":4102444800}`, `{"sub":"..","exp":1e300}`,
 		`{"sub":"1001","exp":4102444800,"more":1E700}`, `{"sub":"1001","exp":1E700}`, `{"sub":"1001","exp":4102444800,"nbf":4102444799}`, `{"sub":"1001","exp":-1.5}`, `{"sub":1001,"exp":"4102444800"}`, `null`,
+		`{"sub":"1001","exp":"4102444800"}`, `{"sub":"1001","exp":4102444800,"nbf":"1"}`, `{"sub":"1001","exp":4102444800,"nbf":1e300}`,
 	} {
 		f.Add(header, claims, "a.b.c")
 	}
@@ -55,6 +56,10 @@ func FuzzVerify(f *testing.F) {
 		var exp float64
 		if json.Unmarshal(named["exp"], &exp) != nil || exp < float64(time.Now().Unix()-1) || caller.Expires.Before(time.Now().Add(-time.Minute)) {
 			t.Errorf("%s expires at %v", claims, caller.Expires)
+		}
+		var nbf float64
+		if value, ok := named["nbf"]; ok && (json.Unmarshal(value, &nbf) != nil || nbf > float64(time.Now().Unix()+1)) {
+			t.Errorf("%s is accepted", claims)
 		}
 	})
 }

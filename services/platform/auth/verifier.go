@@ -4,11 +4,14 @@ package auth
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/maypok86/otter/v2"
 
@@ -131,12 +134,43 @@ type claims struct {
 }
 
 // UnmarshalJSON decodes claims by their exact names. It refuses a name that is
-// given twice. encoding/json would also take Scope for scope, and the last of
+// given twice, and a value of another type than the claim's. encoding/json would
+// also take Scope for scope, null for a claim that is missing, and the last of
 // several subjects, where an issuer may have looked at the first.
 func (c *claims) UnmarshalJSON(text []byte) error {
 	type fields claims // without this method
-	return json.Unmarshal(text, (*fields)(c))
+	return json.Unmarshal(text, (*fields)(c), json.WithUnmarshalers(json.JoinUnmarshalers(
+		json.UnmarshalFromFunc(refuseNull), json.UnmarshalFunc(unmarshalDate))))
 }
+
+// refuseNull returns errNull for null, and errors.ErrUnsupported, which leaves the value to
+// the next unmarshaler, for all else.
+func refuseNull(d *jsontext.Decoder, _ any) error {
+	if d.PeekKind() == jsontext.KindNull {
+		return errNull
+	}
+	return errors.ErrUnsupported
+}
+
+// maxDate is the largest NumericDate that is accepted, in seconds: every second up to it is
+// exact in JSON. Far beyond it, a date overflows and comes back as one in the past.
+const maxDate = 1 << 53
+
+// unmarshalDate decodes a NumericDate (RFC 7519, section 2), a number of seconds since 1970.
+// It leaves out fractions of a second. The jwt package would also take a number in quotes.
+func unmarshalDate(text []byte, date *jwt.NumericDate) error {
+	seconds, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || math.Abs(seconds) > maxDate {
+		return errDate
+	}
+	*date = *jwt.NewNumericDate(time.Unix(int64(math.Floor(seconds)), 0))
+	return nil
+}
+
+var (
+	errNull = errors.New("a claim is null")
+	errDate = errors.New("a claim is not a number of seconds")
+)
 
 // Verify returns the holder of the token: CodeUnauthenticated if the token is
 // not valid, CodeUnavailable while no key is known to verify it with. For a key
@@ -169,9 +203,13 @@ func (v *Verifier) Verify(token string) (*Caller, error) {
 func reason(err error) string {
 	var form *json.SemanticError
 	if errors.As(err, &form) {
-		switch form.JSONPointer {
-		case "/sub", "/scope", "/iss":
-			return "the token's " + string(form.JSONPointer[1:]) + " is not a text"
+		switch name := strings.TrimPrefix(string(form.JSONPointer), "/"); name {
+		case "sub", "scope", "iss":
+			return "the token's " + name + " is not a text"
+		case "aud":
+			return "the token's aud is neither a text nor a list of texts"
+		case "exp", "nbf", "iat":
+			return "the token's " + name + " is not a number of seconds"
 		}
 	}
 	for _, r := range []struct {
