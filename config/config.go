@@ -96,7 +96,7 @@ type Auth struct {
 	JWKSURL             string        `koanf:"jwks_url" validate:"omitempty,http_url" secret:"url" example:"https://login.example.com/.well-known/jwks.json" doc:"Address of the public keys of RS256 (2048 bits or more), ES256 and EdDSA tokens, without user and password. Keys whose use is not sig, or whose key_ops lack verify, are not used."`
 	Issuer              string        `koanf:"issuer" doc:"The iss that tokens must have. Empty: not checked."`
 	Audience            string        `koanf:"audience" doc:"The aud that tokens must have. Empty: not checked."`
-	Leeway              time.Duration `koanf:"leeway" validate:"min=0,max=10m" doc:"How long a token is accepted before its nbf and after its exp, 0 to 10m, because clocks differ."`
+	Leeway              time.Duration `koanf:"leeway" validate:"min=0,max=10m" doc:"How long a token is accepted before its iat and nbf and after its exp, 0 to 10m, because clocks differ."`
 	MaxTokenLifetime    time.Duration `koanf:"max_token_lifetime" validate:"min=0" doc:"Longest time from a token's iat (without one: from now) to its exp, such as 24h; tokens that are valid for longer are refused. 0: any."`
 }
 

@@ -60,11 +60,10 @@ type VerifierConfig struct {
 	// Issuer and Audience must match the token's, unless they are empty.
 	Issuer, Audience string
 	// MaxLifetime is the longest time from a token's iat to its exp; 0 accepts any.
-	// The lifetime of a token without iat, or with one that lies ahead, counts from
-	// now.
+	// The lifetime of a token without iat counts from now.
 	MaxLifetime time.Duration
-	// Leeway is for how long a token is accepted before its nbf and after its exp, because
-	// clocks differ.
+	// Leeway is for how long a token is accepted before its iat and nbf and after its exp,
+	// because clocks differ.
 	Leeway time.Duration
 }
 
@@ -93,7 +92,7 @@ func NewVerifier(config VerifierConfig) *Verifier {
 	if config.Keys != nil {
 		methods = append(methods, "RS256", "ES256", "EdDSA")
 	}
-	options := []jwt.ParserOption{jwt.WithValidMethods(methods), jwt.WithExpirationRequired(), jwt.WithStrictDecoding(), jwt.WithLeeway(config.Leeway)}
+	options := []jwt.ParserOption{jwt.WithValidMethods(methods), jwt.WithExpirationRequired(), jwt.WithIssuedAt(), jwt.WithStrictDecoding(), jwt.WithLeeway(config.Leeway)}
 	if config.Issuer != "" {
 		options = append(options, jwt.WithIssuer(config.Issuer))
 	}
@@ -217,6 +216,7 @@ func reason(err error) string {
 		text string
 	}{
 		{jwt.ErrTokenExpired, "the token has expired; get a new one"},
+		{jwt.ErrTokenUsedBeforeIssued, "the token's iat is in the future; its issuer's clock may be ahead"},
 		{jwt.ErrTokenNotValidYet, "the token is not valid yet; its issuer's clock may be ahead"},
 		{jwt.ErrTokenInvalidIssuer, "the token is from another issuer"},
 		{jwt.ErrTokenInvalidAudience, "the token is for another audience"},
@@ -249,17 +249,14 @@ func (v *Verifier) key(t *jwt.Token) (any, error) {
 
 var errCritical = errors.New("the token has a crit header")
 
-// issuerSkew is how far an issuer's clock may be ahead of this one's for its iat
-// to count.
-const issuerSkew = time.Minute
-
-// livesTooLong reports whether a token is valid for longer than MaxLifetime.
+// livesTooLong reports whether a token is valid for longer than MaxLifetime. The parser has
+// refused an iat that is ahead by more than the leeway.
 func (v *Verifier) livesTooLong(c *claims, now time.Time) bool {
 	if v.config.MaxLifetime == 0 {
 		return false
 	}
 	from := now
-	if c.IssuedAt != nil && c.IssuedAt.Before(now.Add(issuerSkew)) {
+	if c.IssuedAt != nil {
 		from = c.IssuedAt.Time
 	}
 	return c.ExpiresAt.Sub(from) > v.config.MaxLifetime

@@ -76,7 +76,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// A token is accepted for the leeway before its nbf and after its exp, and not longer.
+// A token is accepted for the leeway before its iat and nbf and after its exp, and not longer.
 func TestLeeway(t *testing.T) {
 	t.Parallel()
 	v := newVerifier(t, auth.VerifierConfig{Secret: secret, Leeway: 30 * time.Second})
@@ -89,7 +89,8 @@ func TestLeeway(t *testing.T) {
 		"expired a minute ago":    {jwt.MapClaims{"exp": now - 60}, false},
 		"valid in a moment":       {jwt.MapClaims{"nbf": now + 20}, true},
 		"valid in a minute":       {jwt.MapClaims{"nbf": now + 60}, false},
-		"issued ahead of us":      {jwt.MapClaims{"iat": now + 20}, true},
+		"issued in a moment":      {jwt.MapClaims{"iat": now + 20}, true},
+		"issued in a minute":      {jwt.MapClaims{"iat": now + 60}, false},
 		"expires after its times": {jwt.MapClaims{"exp": now + 60, "nbf": now - 60}, true},
 	} {
 		tt.claims["sub"] = "1001"
@@ -109,18 +110,19 @@ func TestReasons(t *testing.T) {
 	v := newVerifier(t, auth.VerifierConfig{Secret: secret, Issuer: "issuer", Audience: "stepboard"})
 	now := time.Now().Unix()
 	for want, change := range map[string]jwt.MapClaims{
-		"the token has expired; get a new one":                        {"exp": now - 60},
-		"the token is not valid yet; its issuer's clock may be ahead": {"nbf": now + 60},
-		"the token is from another issuer":                            {"iss": "other"},
-		"the token is for another audience":                           {"aud": "other"},
-		"the token's sub is not a text":                               {"sub": 1001},
-		"the token's scope is not a text":                             {"scope": []string{"service"}},
-		"the token's aud is neither a text nor a list of texts":       {"aud": 1},
-		"the token's exp is not a number of seconds":                  {"exp": "4102444800"},
-		"the token has no sub, which names the user":                  {"sub": ""},
-		"the token's sub is not a user id":                            {"sub": "a b"},
-		"the token has no iss":                                        {"iss": nil},
-		"the token has no aud":                                        {"aud": nil},
+		"the token has expired; get a new one":                              {"exp": now - 60},
+		"the token is not valid yet; its issuer's clock may be ahead":       {"nbf": now + 60},
+		"the token's iat is in the future; its issuer's clock may be ahead": {"iat": now + 60},
+		"the token is from another issuer":                                  {"iss": "other"},
+		"the token is for another audience":                                 {"aud": "other"},
+		"the token's sub is not a text":                                     {"sub": 1001},
+		"the token's scope is not a text":                                   {"scope": []string{"service"}},
+		"the token's aud is neither a text nor a list of texts":             {"aud": 1},
+		"the token's exp is not a number of seconds":                        {"exp": "4102444800"},
+		"the token has no sub, which names the user":                        {"sub": ""},
+		"the token's sub is not a user id":                                  {"sub": "a b"},
+		"the token has no iss":                                              {"iss": nil},
+		"the token has no aud":                                              {"aud": nil},
 	} {
 		claims := jwt.MapClaims{"sub": "1001", "iss": "issuer", "aud": "stepboard"}
 		for name, value := range change {
