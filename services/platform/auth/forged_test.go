@@ -122,7 +122,7 @@ func TestClaimTypes(t *testing.T) {
 	}
 }
 
-func TestVerifyRefusesCriticalHeaders(t *testing.T) {
+func TestVerifyRefusesExtensions(t *testing.T) {
 	t.Parallel()
 	v := newVerifier(t, auth.VerifierConfig{Secret: secret})
 	claims := fmt.Sprintf(`{"sub":"1001","exp":%d}`, time.Now().Add(time.Hour).Unix())
@@ -130,6 +130,14 @@ func TestVerifyRefusesCriticalHeaders(t *testing.T) {
 		`{"alg":"HS256"}`: true,
 		`{"alg":"HS256","crit":["bound"],"bound":"device"}`: false,
 		`{"alg":"HS256","crit":[]}`:                         false,
+		`{"alg":"HS256","crit":null}`:                       false,
+		`{"alg":"HS256","crit":["b64"],"b64":false}`:        false,
+		`{"alg":"HS256","b64":false}`:                       false,
+		`{"alg":"HS256","b64":true}`:                        false,
+		`{"alg":"HS256","b64":"false"}`:                     false,
+		`{"alg":"HS256","b64":null}`:                        false,
+		`{"alg":"HS256","b64":false,"\u006264":true}`:       false,
+		`{"alg":"HS256","B64":false}`:                       true, // another name
 	} {
 		if got, err := v.Verify(written(header, claims)); ok != (err == nil) {
 			t.Errorf("%s: %+v, %v", header, got, err)

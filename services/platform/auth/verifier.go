@@ -237,9 +237,12 @@ func reason(err error) string {
 // It is a jwt.Keyfunc.
 func (v *Verifier) key(t *jwt.Token) (any, error) {
 	// A token with crit must be refused by those who do not know the extensions
-	// that it names (RFC 7515, section 4.1.11), and none is known here.
-	if _, ok := t.Header["crit"]; ok {
-		return nil, errCritical
+	// that it names (RFC 7515, section 4.1.11), and none is known here. One that needs
+	// crit is b64, by which the claims would be read without decoding (RFC 7797).
+	for _, name := range []string{"crit", "b64"} {
+		if _, ok := t.Header[name]; ok {
+			return nil, errExtension
+		}
 	}
 	if t.Method == jwt.SigningMethodHS256 {
 		return v.secrets, nil
@@ -247,7 +250,7 @@ func (v *Verifier) key(t *jwt.Token) (any, error) {
 	return v.config.Keys.find(t)
 }
 
-var errCritical = errors.New("the token has a crit header")
+var errExtension = errors.New("the token has a crit or b64 header")
 
 // livesTooLong reports whether a token is valid for longer than MaxLifetime. The parser has
 // refused an iat that is ahead by more than the leeway.
