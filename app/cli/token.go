@@ -55,7 +55,8 @@ func signToken(settings config.Auth, user, scope string, ttl time.Duration) (str
 	if err != nil {
 		return "", fmt.Errorf("--user %q: %w", user, err)
 	}
-	for _, s := range strings.Fields(scope) {
+	// The verifier separates scopes by spaces only, whatever Unicode has besides.
+	for _, s := range strings.FieldsFunc(scope, func(c rune) bool { return c == ' ' }) {
 		if s != auth.ScopeService && s != auth.ScopeAdmin {
 			return "", fmt.Errorf("--scope %q: use service, admin or both", s)
 		}

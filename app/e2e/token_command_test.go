@@ -91,6 +91,8 @@ func TestTokenCommandRefuses(t *testing.T) {
 		{"a user that is too long", []string{"--user=" + strings.Repeat("a", models.MaxUserID+1), withSecret}, []string{`--user "aaa`}},
 		{"an unknown scope", []string{"--user=1", "--scope=root", withSecret}, []string{`--scope "root"`, "service, admin"}},
 		{"one unknown scope", []string{"--user=1", "--scope=service root", withSecret}, []string{`--scope "root"`}},
+		{"scopes with a tab", []string{"--user=1", "--scope=service\tadmin", withSecret}, []string{`--scope "service\tadmin"`}},
+		{"a scope with another space", []string{"--user=1", "--scope=\u00a0admin", withSecret}, []string{`--scope "\u00a0admin"`}},
 		{"scopes with a comma", []string{"--user=1", "--scope=service,admin", withSecret}, []string{`--scope "service,admin"`}},
 		{"no time", []string{"--user=1", "--ttl=0s", withSecret}, []string{"--ttl 0s"}},
 		{"a negative time", []string{"--user=1", "--ttl=-1h", withSecret}, []string{"--ttl -1h0m0s"}},
