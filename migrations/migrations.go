@@ -94,6 +94,14 @@ func (m *Migrator) Up(ctx context.Context) ([]Applied, error) {
 	return applied, nil
 }
 
+// UpTo is Up for a database that is to have the schema of an older version.
+func (m *Migrator) UpTo(ctx context.Context, version int64) error {
+	if _, err := m.provider.UpTo(ctx, version); err != nil {
+		return fmt.Errorf("migrate to version %d: %w", version, err)
+	}
+	return nil
+}
+
 // Status returns the version of the database and the newest version of this binary.
 // If they are equal, the database is up to date. A Postgres that is ahead of the
 // binary can be served, because migrations only add, and processes are updated one by one.

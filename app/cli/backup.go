@@ -22,8 +22,9 @@ func (p *program) backupCommand() *cobra.Command {
 		Use:   "backup FILE",
 		Short: "Write a copy of a data folder's database to a file",
 		Long: "Write a copy of a data folder's database, as it is now, to a file, also while the folder is served. The copy\n" +
-			"was checked, only this account can read it, and the file is complete or as it was before. Meanwhile the\n" +
-			"folder needs as much free space as the database takes. The file secret of the folder is not in it.",
+			"was checked, only this account can read it, and the file is complete or as it was before. It replaces neither\n" +
+			"a link nor a file of another account. Meanwhile the folder needs as much free space as the database takes.\n" +
+			"The file secret of the folder is not in it.",
 		Args: cobra.ExactArgs(1),
 		RunE: p.run(func(ctx context.Context, args []string) error {
 			if p.app == nil {
@@ -86,7 +87,7 @@ func (p *program) restoreCommand() *cobra.Command {
 		Long: "Put a file of `stepboard backup` in place of a data folder's database, which nobody may serve meanwhile. Users\n" +
 			"who were erased since are erased again, as far as the replaced database or a file of\n" +
 			"`stepboard erasures export` has their erasures. If the command fails, or is killed, the folder has one of\n" +
-			"the two databases, complete. The file secret of the folder stays.",
+			"the two databases, complete, or none if it had none. The file secret of the folder stays.",
 		Args: cobra.ExactArgs(1),
 		RunE: p.run(func(ctx context.Context, args []string) error {
 			cfg, err := p.load()
@@ -130,10 +131,10 @@ func (r *restoration) run(ctx context.Context) (err error) {
 		if ctx.Err() != nil {
 			err = errors.New("interrupted: the data folder is as it was before")
 		}
-		return errors.Join(err, r.folder.Discard())
+		return errors.Join(err, r.folder.Discard(), r.folder.Undo())
 	}
 	if err := r.folder.Replace(); err != nil {
-		return errors.Join(err, r.folder.Discard())
+		return errors.Join(err, r.folder.Discard(), r.folder.Undo())
 	}
 	fmt.Fprintf(r.stdout, "%s was restored to data folder %s; %d users are erased again\n", r.backup, r.folder.Dir, erased)
 	if _, err := os.Stat(r.folder.Path(secretName)); err != nil && r.cfg.Auth.None() {

@@ -91,7 +91,8 @@ type files interface {
 	// open opens a file for reading, or standard input if the path is "-", and unpacks it.
 	open(path string) (io.ReadCloser, error)
 	// create begins a file that only this account can read. Nothing of it is there until it is
-	// complete.
+	// complete. It replaces neither a link nor a file of another account; a pipe or a device is
+	// written as it is.
 	create(path string) (newFile, error)
 }
 
@@ -131,8 +132,11 @@ func (ownFiles) create(path string) (newFile, error) {
 		file, err := os.OpenFile(path, os.O_WRONLY, 0)
 		return &outlet{file}, err
 	}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
+	// Behind a link, and in a folder that others may write, a file may be somebody else's.
+	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink != 0 {
+		return nil, fmt.Errorf("%s is a link: name the file itself", path)
+	} else if err == nil && ofAnother(info) {
+		return nil, fmt.Errorf("%s belongs to another account: choose another name", path)
 	}
 	dir, name := filepath.Split(path)
 	if stores.Keeps(path) || name == secretName && stores.HasDatabase(dir) {

@@ -115,26 +115,34 @@ func TestFilesAreCompleteOrNotThere(t *testing.T) {
 	}
 }
 
-// A link stays a link, and a device is written as it is.
+// A link is refused, whether there is something behind it or not, and a device is written as it is.
 func TestLinksAndDevicesAreNotReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	path, link := filepath.Join(dir, "name"), filepath.Join(dir, "link")
-	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Symlink("name", link)); err != nil {
+	path, link, dangling := filepath.Join(dir, "name"), filepath.Join(dir, "link"), filepath.Join(dir, "other")
+	if err := errors.Join(os.WriteFile(path, []byte("before"), 0o600), os.Symlink("name", link), os.Symlink("nix", dangling)); err != nil {
 		t.Fatal(err)
 	}
 	p := &program{files: ownFiles{}}
 	write := func(w io.Writer) error { _, err := io.WriteString(w, "after"); return err }
-	if err := errors.Join(p.writeFile(link, write), p.writeFile(os.DevNull, write)); err != nil {
+	for _, path := range []string{link, dangling} {
+		if err := p.writeFile(path, write); err == nil || !strings.Contains(err.Error(), path+" is a link: name the file itself") {
+			t.Errorf("%s: %v", path, err)
+		}
+		if mode := testenv.Must(os.Lstat(path)).Mode(); mode&os.ModeSymlink == 0 {
+			t.Errorf("the link has mode %v", mode)
+		}
+	}
+	if got := string(testenv.Must(os.ReadFile(path))); got != "before" {
+		t.Errorf("the file has %s", got)
+	}
+	if err := p.writeFile(os.DevNull, write); err != nil {
 		t.Error(err)
-	}
-	if got := inFolder(t, dir); got != "link after name after " {
-		t.Errorf("the folder has %s", got)
-	}
-	if mode := testenv.Must(os.Lstat(link)).Mode(); mode&os.ModeSymlink == 0 {
-		t.Errorf("the link has mode %v", mode)
 	}
 	if mode := testenv.Must(os.Stat(os.DevNull)).Mode(); mode&os.ModeDevice == 0 {
 		t.Errorf("the device has mode %v", mode)
+	}
+	if err := p.writeFile(dir, write); err == nil {
+		t.Error("a folder is written")
 	}
 }

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -16,8 +17,14 @@ func checkSocket(path string) error {
 	if err != nil {
 		return errNotServing
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
+	if ofAnother(info) {
 		return fmt.Errorf("the socket %s belongs to another account", path)
 	}
 	return nil
+}
+
+// ofAnother reports whether a file belongs to another account than the one that runs this process.
+func ofAnother(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) != os.Geteuid()
 }

@@ -2,7 +2,9 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -57,7 +59,20 @@ func TestABackupUnderLoad(t *testing.T) {
 	u.AwaitMore(t, 20)
 	u.End()
 	p.Stop()
-	onFolder(t, other, "restore", path).Fails(t, 1, "nobody knows who was erased since "+path+" was made", "--no-erasures")
+	below := filepath.Join(other, "below")
+	onFolder(t, below, "restore", path).Fails(t, 1, "nobody knows who was erased since "+path+" was made", "--no-erasures")
+	onFolder(t, below, "restore", "nix", "--no-erasures").Fails(t, 1, "open nix: no such file or directory")
+	onFolder(t, below, "restore", file(t, "junk"), "--no-erasures").Fails(t, 1, "is no SQLite database")
+	if _, err := os.Stat(other); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a restore that was refused leaves %s, %v", other, err)
+	}
+	if err := os.Mkdir(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	onFolder(t, other, "restore", path).Fails(t, 1, "nobody knows who was erased since")
+	if got := files(t, other); got != "" {
+		t.Errorf("a restore that was refused leaves %s", got)
+	}
 	printed := onFolder(t, other, "restore", path, "--no-erasures").Succeeds(t)
 	if !strings.Contains(printed, "There is no "+filepath.Join(other, "secret")) {
 		t.Errorf("a restore prints %s", printed)
@@ -85,7 +100,7 @@ func TestBackupsThatAreRefused(t *testing.T) {
 	if err := os.Symlink(filepath.Join(dir, "stepboard.db"), link); err != nil {
 		t.Fatal(err)
 	}
-	onFolder(t, dir, "backup", link).Fails(t, 1, "belongs to a data folder")
+	onFolder(t, dir, "backup", link).Fails(t, 1, "is a link")
 	onFolder(t, dir, "backup", filepath.Join(dir, "nix", "backup")).Fails(t, 1, "no such file or directory")
 	onFolder(t, dir, "backup", dir).Fails(t, 1, "is a directory")
 	onFolder(t, dir, "backup", filepath.Join(dir, "backup.db")).Succeeds(t)

@@ -2,17 +2,22 @@ package stores
 
 import (
 	"context"
+	"crypto/rand"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"stepboard/internal/failpoint"
+	"stepboard/migrations"
 	"stepboard/models"
 )
 
@@ -89,7 +94,7 @@ func (s *Stores) vacuumInto(ctx context.Context, path string) error {
 	return errors.Join(err, conn.Close())
 }
 
-// checkCopy returns an error if a database that nobody has open is damaged, or not Stepboard's.
+// checkCopy returns an error if a database that nobody has open is damaged.
 func checkCopy(ctx context.Context, path string) error {
 	conn, err := connect(ctx, (&file{path: path}).url(readerSettings))
 	found := ""
@@ -100,31 +105,159 @@ func checkCopy(ctx context.Context, path string) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case code(err) == sqlite3.SQLITE_NOTADB:
-		return errors.New("is no SQLite database")
 	case err != nil:
-		return fmt.Errorf("is damaged: %w", err)
+		return notStepboards(err)
 	case found != "ok":
 		return fmt.Errorf("is damaged: %s", strings.Join(strings.Fields(found), " "))
 	}
-	tables, err := conn.text(ctx, `SELECT CAST(count(*) AS text) FROM sqlite_schema
-		WHERE type = 'table' AND name IN ('goose_db_version', 'hot_scores', 'erasure_keys')`)
-	if err == nil && tables != "3" {
-		err = errors.New("is no database of Stepboard")
+	return nil
+}
+
+// schemaQuery lists what a database has: tables, indexes, views and triggers. What SQLite makes by
+// itself, for sequences and statistics, is left out if it has the form that SQLite gives it.
+const schemaQuery = `SELECT type || ' ' || name || ' of ' || tbl_name || ': ' || coalesce(sql, '') FROM sqlite_schema
+	WHERE (name, sql) NOT IN (VALUES ('sqlite_sequence', 'CREATE TABLE sqlite_sequence(name,seq)'),
+		('sqlite_stat1', 'CREATE TABLE sqlite_stat1(tbl,idx,stat)'),
+		('sqlite_stat4', 'CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)')) OR sql IS NULL
+	ORDER BY 1`
+
+// checkSchema returns an error unless a database that nobody has open has the schema that the
+// migrations of its version make, and nothing else. It is called before any other statement can
+// run what the file has: a trigger, a view in place of a table, or an expression of a column.
+func checkSchema(ctx context.Context, clock models.Clock, path string) error {
+	conn, err := connect(ctx, (&file{path: path}).url(readerSettings))
+	if err != nil {
+		return notStepboards(err)
 	}
-	return err
+	defer conn.Close()
+	has, err := conn.texts(ctx, schemaQuery)
+	if err != nil {
+		return notStepboards(err)
+	}
+	fresh, err := openMemory(ctx, rand.Text(), clock)
+	if err != nil {
+		return err
+	}
+	defer fresh.Close()
+	m, err := migrations.New(ctx, fresh.SQL, fresh.Dialect)
+	if err != nil {
+		return err
+	}
+	_, newest, err := m.Status(ctx)
+	if err != nil {
+		return err
+	}
+	version, err := conn.version(ctx, has, fresh.SQL)
+	if err != nil {
+		return err
+	}
+	if version > newest {
+		return newerVersion(version, newest)
+	}
+	if err := m.UpTo(ctx, version); err != nil {
+		return err
+	}
+	wants, err := schemaOf(ctx, fresh.SQL)
+	if err != nil {
+		return err
+	}
+	if one := missing(has, wants); one != "" {
+		return fmt.Errorf("has another schema than Stepboard: version %d has no %.100s", version, one)
+	}
+	if one := missing(wants, has); one != "" {
+		return fmt.Errorf("has another schema than Stepboard: version %d also has the %.100s", version, one)
+	}
+	return nil
+}
+
+// missing returns the first of a list that another one lacks, in one line; "" if it has all.
+func missing(list, in []string) string {
+	for _, one := range list {
+		if !slices.Contains(in, one) {
+			return strings.Join(strings.Fields(one), " ")
+		}
+	}
+	return ""
+}
+
+// schemaOf returns what schemaQuery lists of a database.
+func schemaOf(ctx context.Context, db *sql.DB) (list []string, err error) {
+	rows, err := db.QueryContext(ctx, schemaQuery)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var one string
+		if err := rows.Scan(&one); err != nil {
+			return nil, err
+		}
+		list = append(list, one)
+	}
+	return list, rows.Err()
+}
+
+// version returns the version of a database that has this schema. Its table of versions must be as
+// that of another database, in which no migration was applied.
+func (c *fileConn) version(ctx context.Context, has []string, fresh *sql.DB) (int64, error) {
+	wants, err := schemaOf(ctx, fresh)
+	if err != nil {
+		return 0, err
+	}
+	if len(wants) == 0 || missing(wants, has) != "" {
+		return 0, errNotStepboards
+	}
+	texts, err := c.texts(ctx, "SELECT CAST(max(version_id) AS text) FROM goose_db_version WHERE is_applied")
+	if err != nil {
+		return 0, notStepboards(err)
+	}
+	version, err := strconv.ParseInt(texts[0], 10, 64)
+	if err != nil || version < 1 {
+		return 0, errNotStepboards
+	}
+	return version, nil
+}
+
+// errNotStepboards is the error of a file that is something else.
+var errNotStepboards = errors.New("is no database of Stepboard")
+
+// notStepboards returns what it says about a file that its schema can't be read.
+func notStepboards(err error) error {
+	switch {
+	case errors.Is(err, io.EOF): // it is empty
+		return errNotStepboards
+	case code(err) == sqlite3.SQLITE_NOTADB:
+		return errors.New("is no SQLite database")
+	}
+	return fmt.Errorf("is damaged: %w", err)
 }
 
 // text returns the first text that a query returns.
 func (c *fileConn) text(ctx context.Context, query string) (string, error) {
-	rows, err := c.query(ctx, query, nil, func(err error) error { return err })
+	list, err := c.texts(ctx, query)
 	if err != nil {
 		return "", err
 	}
+	return list[0], nil
+}
+
+// texts returns the texts in the first column of what a query returns; io.EOF if there are none.
+func (c *fileConn) texts(ctx context.Context, query string) (list []string, err error) {
+	rows, err := c.query(ctx, query, nil, func(err error) error { return err })
+	if err != nil {
+		return nil, err
+	}
 	row := make([]driver.Value, len(rows.Columns()))
-	err = rows.Next(row)
-	text, _ := row[0].(string)
-	return text, errors.Join(err, rows.Close())
+	for err == nil {
+		if err = rows.Next(row); err == nil {
+			text, _ := row[0].(string)
+			list = append(list, text)
+		}
+	}
+	if errors.Is(err, io.EOF) && len(list) > 0 {
+		err = nil
+	}
+	return list, errors.Join(err, rows.Close())
 }
 
 // Prepare copies a backup into the folder, beside its database, checks it and opens it there, with
@@ -139,7 +272,10 @@ func (f *Folder) Prepare(ctx context.Context, clock models.Clock, path string, p
 	if err != nil {
 		return nil, err
 	}
-	err = checkCopy(ctx, prepared.Path(databaseFile))
+	err = checkSchema(ctx, clock, prepared.Path(databaseFile))
+	if err == nil {
+		err = checkCopy(ctx, prepared.Path(databaseFile))
+	}
 	if err == nil {
 		var s *Stores
 		if s, err = prepared.open(ctx, clock); err == nil {

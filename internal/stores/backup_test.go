@@ -3,6 +3,7 @@ package stores_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,7 @@ import (
 
 	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
+	"stepboard/migrations"
 )
 
 // backUp writes a backup of a folder into a folder of its own.
@@ -117,11 +119,26 @@ func restored(t *testing.T, f *stores.Folder, path string) error {
 	return f.Replace()
 }
 
+// fillUsers inserts many users, a few hundred bytes each.
+const fillUsers = `WITH RECURSIVE more (n) AS (SELECT ? UNION ALL SELECT n + 1 FROM more LIMIT ?)
+	INSERT INTO users (external_id, created_at) SELECT n || hex(zeroblob(150)), '2026-11-20 00:00:00' FROM more`
+
+// changedBackup returns a backup of a folder after a change of its database.
+func changedBackup(t *testing.T, statements ...string) []byte {
+	t.Helper()
+	s := open(t, t.TempDir())
+	exec1(t, s.Database, fillUsers, 1, 9)
+	for _, statement := range statements {
+		exec1(t, s.Database, statement)
+	}
+	return testenv.Must(os.ReadFile(backUp(t, s)))
+}
+
 // What a restore can't use is refused in one line, and the folder is as it was.
 func TestWhatIsNotRestored(t *testing.T) {
 	t.Parallel()
-	s := folder(t)
-	exec1(t, s.Database, fill, 1, 5000)
+	s := open(t, t.TempDir())
+	exec1(t, s.Database, fillUsers, 1, 5000)
 	good := testenv.Must(os.ReadFile(backUp(t, s)))
 	exec1(t, s.Database, "INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, true)")
 	newer := testenv.Must(os.ReadFile(backUp(t, s)))
@@ -145,6 +162,16 @@ func TestWhatIsNotRestored(t *testing.T) {
 		{"a half", good[:len(good)/2], "", "is damaged"},
 		{"damaged", damaged, "", "is damaged"},
 		{"newer", newer, "", "was written by a newer version: its schema is at version 9999"},
+		{"a trigger", changedBackup(t, "CREATE TRIGGER other AFTER INSERT ON likes BEGIN DELETE FROM users; END"), "", "has another schema than Stepboard"},
+		{"another trigger", changedBackup(t, "DROP TRIGGER user_versions_follow", "CREATE TRIGGER user_versions_follow AFTER UPDATE ON users BEGIN DELETE FROM likes; END"), "", "has another schema than Stepboard"},
+		{"without a trigger", changedBackup(t, "DROP TRIGGER user_versions_follow"), "", "has another schema than Stepboard"},
+		{"a view for a table", changedBackup(t, "ALTER TABLE likes RENAME TO others", "CREATE VIEW likes AS SELECT * FROM others"), "", "has another schema than Stepboard"},
+		{"a view for the versions", changedBackup(t, "ALTER TABLE goose_db_version RENAME TO versions", "CREATE VIEW goose_db_version AS SELECT * FROM versions"), "", "is no database of Stepboard"},
+		{"a further table", changedBackup(t, "CREATE TABLE others (n integer)"), "", "has another schema than Stepboard"},
+		{"another column", changedBackup(t, "ALTER TABLE likes RENAME COLUMN created_at TO made_at"), "", "has another schema than Stepboard"},
+		{"an index less", changedBackup(t, "DROP INDEX users_name"), "", "has another schema than Stepboard"},
+		{"an older version than it says", changedBackup(t, "DELETE FROM goose_db_version WHERE version_id > 3"), "", "has another schema than Stepboard"},
+		{"no version", changedBackup(t, "DELETE FROM goose_db_version"), "", "is no database of Stepboard"},
 		{"with a log", good, "-wal", "is no backup, but a database with a log"},
 		{"with a journal", good, "-journal", "is no backup, but a database with a log"},
 	} {
@@ -169,14 +196,36 @@ func TestWhatIsNotRestored(t *testing.T) {
 	equal(t, numbers(t, open(t, f.Dir).SQL, all), 7)
 }
 
+// A backup of an older version is restored, and has the present schema then.
+func TestABackupOfAnOlderVersion(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "backup")
+	db := testenv.Must(sql.Open("sqlite", "file:"+path))
+	m := testenv.Must(migrations.New(t.Context(), db, migrations.SQLite))
+	if err := m.UpTo(t.Context(), 9); err != nil {
+		t.Fatal(err)
+	}
+	old := stores.Database{SQL: db}
+	exec1(t, old, fillUsers, 1, 9)
+	exec1(t, old, "ANALYZE")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f := testenv.Must(stores.LockFolder(t.TempDir()))
+	if err := restored(t, f, path); err != nil {
+		t.Fatal(err)
+	}
+	hasNine(t, f)
+}
+
 // Nothing of the files that SQLite kept beside the old database gets into the new one, and the folder
 // stays locked.
 func TestALogOfTheReplacedDatabase(t *testing.T) {
 	t.Parallel()
-	s := folder(t)
-	exec1(t, s.Database, fill, 1, 9)
+	s := open(t, t.TempDir())
+	exec1(t, s.Database, fillUsers, 1, 9)
 	path := backUp(t, s)
-	exec1(t, s.Database, fill, 100, 5000)
+	exec1(t, s.Database, fillUsers, 100, 5000)
 	dir := copied(t, s.Folder.Dir) // as after a kill
 	for _, suffix := range []string{"-shm", "-journal"} {
 		if err := os.WriteFile(filepath.Join(dir, "stepboard.db"+suffix), []byte("old"), 0o600); err != nil {
@@ -190,7 +239,7 @@ func TestALogOfTheReplacedDatabase(t *testing.T) {
 	hasNine(t, f)
 }
 
-// hasNine checks a folder that is still locked and has nothing but its database, with nine numbers. It
+// hasNine checks a folder that is still locked and has nothing but its database, with nine users. It
 // closes the folder.
 func hasNine(t *testing.T, f *stores.Folder) {
 	t.Helper()
@@ -201,18 +250,18 @@ func hasNine(t *testing.T, f *stores.Folder) {
 		t.Error(err)
 	}
 	f.Close()
-	equal(t, numbers(t, open(t, f.Dir).SQL, "SELECT count(*) FROM numbers"), 9)
+	equal(t, numbers(t, open(t, f.Dir).SQL, "SELECT count(*) FROM users"), 9)
 }
 
 // The replaced database can be read first. Then its log is in it, so that it is complete without.
 func TestTheReplacedDatabaseIsClosed(t *testing.T) {
 	t.Parallel()
-	s := folder(t)
-	exec1(t, s.Database, fill, 1, 9)
+	s := open(t, t.TempDir())
+	exec1(t, s.Database, fillUsers, 1, 9)
 	dir := copied(t, s.Folder.Dir)
 	f := testenv.Must(stores.LockFolder(dir))
 	old := testenv.Must(f.OpenReplaced(t.Context(), testenv.NewClock(testenv.Noon).Now))
-	equal(t, numbers(t, old.SQL, "SELECT count(*) FROM numbers"), 9)
+	equal(t, numbers(t, old.SQL, "SELECT count(*) FROM users"), 9)
 	if err := old.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -38,6 +39,7 @@ type Folder struct {
 	// Moving is the name of the move to other servers that has begun; empty for none.
 	Moving string
 	lock   *os.File
+	made   []string // what did not exist before: folders, the lock and the database, in this order
 }
 
 // LockFolder makes a data folder if it does not exist, and locks it until Close, or until the
@@ -80,6 +82,22 @@ func (f *Folder) Close() {
 	}
 }
 
+// Undo unlocks the folder and removes what LockFolder has made, if the database is still empty: the
+// folder is as it was, or does not exist.
+func (f *Folder) Undo() error {
+	f.Close()
+	if HasDatabase(f.Dir) {
+		return nil
+	}
+	for _, path := range slices.Backward(f.made) {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	f.made = nil
+	return nil
+}
+
 // BeginMove stores that a move has begun, under a name that nobody else has.
 func (f *Folder) BeginMove() error {
 	name := rand.Text()
@@ -100,6 +118,7 @@ func (f *Folder) MarkMoved(to string) error {
 }
 
 func (f *Folder) makeAndLock() error {
+	f.notes(f.Dir)
 	if err := makeDir(f.Dir); err != nil {
 		return noRights(err)
 	}
@@ -113,6 +132,7 @@ func (f *Folder) makeAndLock() error {
 	if kind != "" {
 		return fmt.Errorf("is on a network file system (%s), on which a database can be damaged: use a local disk", kind)
 	}
+	f.notes(f.Path(lockName))
 	if f.lock, err = os.OpenFile(f.Path(lockName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return noRights(err)
 	}
@@ -141,6 +161,7 @@ func (f *Folder) makeAndLock() error {
 // can't be read and written. It must not be called while the database is open: closing any
 // descriptor of a file removes SQLite's locks on it.
 func (f *Folder) checkFiles() error {
+	f.notes(f.Path(databaseFile))
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		flags := os.O_RDWR
 		if suffix == "" {
@@ -158,6 +179,17 @@ func (f *Folder) checkFiles() error {
 		}
 	}
 	return nil
+}
+
+// notes adds a path that does not exist to those that are made, and the folders above it.
+func (f *Folder) notes(path string) {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) || slices.Contains(f.made, path) {
+		return
+	}
+	if above := filepath.Dir(path); above != path {
+		f.notes(above)
+	}
+	f.made = append(f.made, path)
 }
 
 // makeDir makes a folder, and those above it, unless it exists. After a loss of power it is still

@@ -70,10 +70,15 @@ func (s *Stores) prepareFile(ctx context.Context, clock models.Clock) error {
 		return err
 	}
 	if current > newest {
-		return fmt.Errorf("was written by a newer version: its schema is at version %d and this binary knows %d", current, newest)
+		return newerVersion(current, newest)
 	}
 	_, err = m.Up(ctx)
 	return err
+}
+
+// newerVersion returns the error of a database that is ahead of this binary.
+func newerVersion(current, newest int64) error {
+	return fmt.Errorf("was written by a newer version: its schema is at version %d and this binary knows %d", current, newest)
 }
 
 // OpenMemory opens a database in the memory of this process, with the schema applied. The Stores
