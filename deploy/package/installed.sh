@@ -8,8 +8,15 @@ if ! getent passwd stepboard >/dev/null; then
         --shell /usr/sbin/nologin --comment "Stepboard" stepboard
 fi
 install -d -m 0700 -o stepboard -g stepboard /var/lib/stepboard
-chown root:stepboard /etc/stepboard/stepboard.yaml
-chmod 0640 /etc/stepboard/stepboard.yaml
+# dpkg respects that somebody has removed it.
+settings=/etc/stepboard/stepboard.yaml
+if [ -e $settings ]; then
+    chown root:stepboard $settings
+    chmod 0640 $settings
+else
+    echo "There is no $settings, without which the service does not start:"
+    echo "    install -m 0640 -g stepboard /dev/null $settings"
+fi
 
 upgraded=no
 case "$1" in
@@ -18,13 +25,16 @@ abort-*) exit 0 ;;
 *) [ "$1" -lt 2 ] 2>/dev/null || upgraded=yes ;;
 esac
 
-# In a container or a chroot there may be no systemd.
+# In a container or a chroot there may be no systemd. A removal has turned the service off, and dpkg
+# calls an installation after it as it calls an upgrade.
+off=yes
 if command -v systemctl >/dev/null; then
     systemctl daemon-reload || true
-    [ $upgraded = no ] || systemctl try-restart stepboard.service || true
+    [ $upgraded = no ] || [ ! -e $settings ] || systemctl try-restart stepboard.service || true
+    if systemctl is-enabled --quiet stepboard.service || systemctl is-active --quiet stepboard.service; then off=no; fi
 fi
-if [ $upgraded = no ]; then
-    echo "Stepboard is installed, and not started. Look at /etc/stepboard/stepboard.yaml, then:"
+if [ $off = yes ]; then
+    echo "Stepboard is installed, and the service is off. Look at $settings, then:"
     echo "    systemctl enable --now stepboard"
-    echo "    sudo -u stepboard stepboard token --config /etc/stepboard/stepboard.yaml --data /var/lib/stepboard --user 1"
+    echo "    sudo -u stepboard stepboard token --config $settings --data /var/lib/stepboard --user 1"
 fi
