@@ -199,10 +199,6 @@ func newRankingBench(b *testing.B) *rankingBench {
 	steps := testenv.Must(boards.Definitions.Board("steps"))
 	bucket := testenv.Must(boards.Buckets.ForUpload(b.Context(), steps, today, clock()))
 	people, users := newBenchDirectory(b, env)
-	// The embedded Redis looks through all of its keys each second.
-	if err := env.Redis.FlushAll(b.Context()).Err(); err != nil {
-		b.Fatal(err)
-	}
 	verifier, tokens := newBenchTokens(b, users)
 	rankings := ranking.New(ranking.Options{
 		Catalog: boards, NearCache: newMemoryCache(b, bucket), Friends: newMemoryFriends(), Directory: people,
@@ -212,7 +208,7 @@ func newRankingBench(b *testing.B) *rankingBench {
 	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
 	handler, err := handlers.New(handlers.Config{
 		Rankings: rankings, Boards: boards.Definitions, Tokens: verifier,
-		Limits: limit.New(limit.Limits{User: unreached, Address: unreached}, limit.NewRedisCounter(env.Redis, env.Keys), testenv.Log()), LimitAddresses: true,
+		Limits: limit.New(limit.Limits{User: unreached, Address: unreached}, limit.NewLocalCounter(time.Now), testenv.Log()), LimitAddresses: true,
 		Registry: prometheus.NewRegistry(), Log: log, Requests: log, Clock: clock,
 	})
 	if err != nil {
@@ -225,7 +221,7 @@ func newRankingBench(b *testing.B) *rankingBench {
 func newBenchDirectory(b *testing.B, env *testenv.Env) (*directory.Service, []models.UserID) {
 	b.Helper()
 	d := directory.New(directory.Options{
-		Store: directory.NewStore(env.Gorm), Copies: directory.NewCopies(env.Redis, env.Keys, time.Now),
+		Store:  directory.NewStore(env.Gorm),
 		Memory: int64(4 * config.Default().Directory.Memory), Log: env.Log,
 	})
 	b.Cleanup(d.Close)
