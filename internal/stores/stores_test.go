@@ -79,12 +79,16 @@ func TestClosingWithAConnectionInUse(t *testing.T) {
 	conn.Release()
 }
 
-// A cancelled transaction closes its connection, but the embedded database stays.
-func TestTheEmbeddedDatabaseSurvivesACancelledTransaction(t *testing.T) {
+// A cancelled transaction closes its connection, but the database in memory stays.
+func TestTheDatabaseInMemorySurvivesACancelledTransaction(t *testing.T) {
 	t.Parallel()
-	env := testenv.Local(t)
+	s, err := stores.OpenMemory(t.Context(), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	err := env.Gorm.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+	err = s.Gorm.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		cancel()
 		return tx.Exec("SELECT 1").Error
 	})
@@ -92,7 +96,7 @@ func TestTheEmbeddedDatabaseSurvivesACancelledTransaction(t *testing.T) {
 		t.Error("the transaction was not cancelled")
 	}
 	var n int64
-	if err := env.Gorm.WithContext(t.Context()).Model(&models.User{}).Count(&n).Error; err != nil {
+	if err := s.Gorm.WithContext(t.Context()).Model(&models.User{}).Count(&n).Error; err != nil {
 		t.Error(err)
 	}
 }
