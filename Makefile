@@ -35,8 +35,8 @@ GOLANGCI_LINT = $(GO) tool -modfile=tools/golangci-lint/go.mod golangci-lint
 # Every go command gets this tag, so that all of them share one build cache.
 export GOFLAGS := $(GOFLAGS) -tags=nomsgpack
 
-# The race detector does not look into the embedded database's C code, translated to Go, and
-# into the interpreter of embedded Redis's scripts: both stay within one goroutine, and would
+# The race detector does not look into SQLite's C code, translated to Go, and into the
+# interpreter of the scripts of the simulation's Redis: both stay within one goroutine, and would
 # take half of all tests' time. It must look into the database's driver: a generic function that
 # is compiled there without it may be the one that is linked, and hide its order from it.
 RACE = -race -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='modernc.org/libc=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'

@@ -570,8 +570,8 @@ func (a *App) closeQueue() {
 	}
 }
 
-// newLeases returns leases in Postgres, or in this process if the database is
-// embedded.
+// newLeases returns leases in Postgres, or in this process with local
+// stores.
 func newLeases(st *stores.Stores) *lease.Service {
 	if st.Pool == nil {
 		return lease.NewLocal()

@@ -15,7 +15,7 @@ import (
 )
 
 // newClockGuard returns the guard that compares the machine's clock with
-// Postgres's. Embedded stores have the clock of the machine.
+// Postgres's. Local stores have the clock of the machine.
 func newClockGuard(machine, elapsed models.Clock, st *stores.Stores) *clock.Guard {
 	if st.Pool == nil {
 		return clock.NewGuard(machine, elapsed, nil)

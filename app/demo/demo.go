@@ -1,4 +1,4 @@
-// Package demo runs the whole service on embedded stores, with simulated people
+// Package demo runs the whole service on local stores, with simulated people
 // who walk and give gifts.
 package demo
 
@@ -83,7 +83,7 @@ func unlessStopped(ctx context.Context, err error) error {
 	}
 }
 
-// simulation is the service on embedded stores, and the people who use it.
+// simulation is the service on local stores, and the people who use it.
 type simulation struct {
 	app      *app.App
 	people   *people
@@ -118,7 +118,7 @@ func newSimulation(ctx context.Context, o Options, log *slog.Logger) (*simulatio
 	return s, nil
 }
 
-// build builds the service on embedded stores; addr is the address of the listener.
+// build builds the service on local stores; addr is the address of the listener.
 func (s *simulation) build(ctx context.Context, addr string) error {
 	cfg := config.Default()
 	cfg.Auth.HS256Secret = rand.Text() + rand.Text()

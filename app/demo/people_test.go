@@ -240,8 +240,8 @@ func TestDemoMidnight(t *testing.T) {
 	}
 }
 
-// embeddedApp returns the service on the test's embedded stores.
-func embeddedApp(t testing.TB, env *testenv.Env, cfg config.Config) *app.App {
+// localApp returns the service on the test's local stores.
+func localApp(t testing.TB, env *testenv.Env, cfg config.Config) *app.App {
 	t.Helper()
 	a, err := app.Build(context.Background(), app.Options{
 		Config: cfg, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log,
@@ -264,7 +264,7 @@ func populatedApp(t testing.TB, env *testenv.Env, users int) (*app.App, *people)
 	t.Helper()
 	cfg := config.Default()
 	cfg.Boards = boards(env.Clock.Now())
-	a := embeddedApp(t, env, cfg)
+	a := localApp(t, env, cfg)
 	p := testenv.Must(newPeople(t.Context(), Options{Users: users, Seed: 1}))
 	if err := p.store(t.Context(), a, env.Clock.Now, noProgress{}); err != nil {
 		t.Fatal(err)
@@ -276,7 +276,7 @@ func populatedApp(t testing.TB, env *testenv.Env, users int) (*app.App, *people)
 func TestDemoMovingInIsStopped(t *testing.T) {
 	t.Parallel()
 	env := testenv.Local(t)
-	a := embeddedApp(t, env, config.Default())
+	a := localApp(t, env, config.Default())
 	p, err := newPeople(t.Context(), Options{Users: 10, Seed: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -300,7 +300,7 @@ func TestDemoUploads(t *testing.T) {
 	env := testenv.Local(t)
 	cfg := config.Default()
 	cfg.Boards[0].OpenDays = 29
-	a := embeddedApp(t, env, cfg)
+	a := localApp(t, env, cfg)
 	board := testenv.Must(a.Catalog.Definitions.Board(stepsBoard))
 	bucket := testenv.Must(a.Catalog.Buckets.Current(board, env.Clock.Now(), models.UTCOffset{}))
 	today := bucket.Day

@@ -98,15 +98,15 @@ func OpenMemory(ctx context.Context, clock models.Clock) (*Stores, error) {
 func openMemory(ctx context.Context, name string, clock models.Clock) (*Stores, error) {
 	g, db, held, err := openMemoryDatabase(ctx, name, clock)
 	if err != nil {
-		return nil, fmt.Errorf("open embedded database: %w", err)
+		return nil, fmt.Errorf("open database in memory: %w", err)
 	}
-	return embeddedStores(Database{Gorm: g, SQL: db}, func() {
+	return memoryStores(Database{Gorm: g, SQL: db}, func() {
 		held.Close() // the error says that the database has closed it
 	}), nil
 }
 
-// embeddedStores returns stores in which all kinds of work use the same connections.
-func embeddedStores(work Database, closeServers func()) *Stores {
+// memoryStores returns stores in which all kinds of work use the same connections.
+func memoryStores(work Database, closeServers func()) *Stores {
 	return &Stores{
 		Dialect:  migrations.SQLite,
 		Database: work, Friends: work, Increments: work, Reports: work, Jobs: work, Archive: work, Probes: work,

@@ -89,14 +89,14 @@ type Stores struct {
 	// Database is for lookups: definitions of boards, buckets, profiles and archived days.
 	Database
 	// Further kinds of work have connections of their own. Work that waits for a
-	// locked table then takes none of the others'. If the database is embedded, all
+	// locked table then takes none of the others'. With a database in memory all
 	// use the same.
 	Friends, Increments, Reports, Jobs, Archive, Probes Database
 	// file is the folder's database; nil for other stores.
 	file *file
 	// copying is held while a backup is made.
 	copying sync.Mutex
-	// closeServers closes the pools or the embedded servers, after the connections.
+	// closeServers closes the pools or the database, after the connections.
 	closeServers func()
 	closing      sync.Once
 }

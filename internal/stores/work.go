@@ -51,10 +51,10 @@ var ErrBusy = errors.New("no connection to the database was free in time")
 type Database struct {
 	Gorm *gorm.DB
 	SQL  *sql.DB
-	// Pool is the pool under SQL; nil if the database is embedded.
+	// Pool is the pool under SQL; nil with local stores.
 	Pool *pgxpool.Pool
 	// refusedAt is when a caller last waited for a connection in vain, in
-	// milliseconds; nil if the database is embedded.
+	// milliseconds; nil with local stores.
 	refusedAt *atomic.Int64
 }
 

@@ -1,5 +1,5 @@
 // Package testenv gives every test stores of its own: a key prefix in a real
-// Redis and a schema in a real Postgres, or the embedded stores. It also starts
+// Redis and a schema in a real Postgres, or a data folder. It also starts
 // processes of the program, and servers that tests may kill.
 package testenv
 
@@ -73,8 +73,8 @@ type Env struct {
 	*stores.Stores
 	// Keys builds keys with the test's prefix.
 	Keys keys.Builder
-	// Config connects to the same schema and key prefix; it has no address if
-	// the stores are embedded.
+	// Config connects to the same schema and key prefix; it has no address with
+	// a data folder.
 	Config config.Config
 	Clock  *Clock
 	Log    *slog.Logger

@@ -14,7 +14,7 @@ import (
 	"stepboard/services/platform/auth"
 )
 
-// startApp starts a service on embedded stores within this process, with changes to its settings,
+// startApp starts a service on local stores within this process, with changes to its settings,
 // and returns its address.
 func startApp(t *testing.T, change func(*config.Config)) string {
 	t.Helper()

@@ -34,7 +34,7 @@ type Store struct {
 // StoreOptions holds what NewStore needs.
 type StoreOptions struct {
 	// Runs is the database for runs, and Pool is the connection pool under it if it is
-	// Postgres, nil if it is the embedded database.
+	// Postgres, otherwise nil.
 	Runs *gorm.DB
 	Pool *pgxpool.Pool
 	// Reads is the database for callers who wait for an answer, and Reports for those who ask

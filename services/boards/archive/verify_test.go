@@ -165,8 +165,8 @@ func TestVerificationOfANewBucket(t *testing.T) {
 	}
 }
 
-// The embedded stores verify, too.
-func TestVerificationOnEmbeddedStores(t *testing.T) {
+// Local stores verify, too.
+func TestVerificationOnLocalStores(t *testing.T) {
 	t.Parallel()
 	env := testenv.Local(t)
 	f := newFixture(t, env, 3)

@@ -46,7 +46,7 @@ func TestCorrectedEventsAgreeWithAModel(t *testing.T) {
 			}
 		}
 	}
-	run("embedded", testenv.Local, 20)
+	run("local", testenv.Local, 20)
 	run("real", testenv.Real, 2)
 }
 

@@ -52,7 +52,7 @@ func TestCorrectionsAgreeWithAModel(t *testing.T) {
 			}
 		}
 	}
-	run("embedded", testenv.Local, 30)
+	run("local", testenv.Local, 30)
 	run("real", testenv.Real, 3)
 }
 

@@ -219,7 +219,7 @@ func TestFriendLimit(t *testing.T) {
 		for i := range full {
 			full[i] = models.RowID(10_000 + i)
 		}
-		// Some at a time: all at once takes the embedded pair nearly as long as a
+		// Some at a time: all at once takes a data folder nearly as long as a
 		// change may take.
 		for some := range slices.Chunk(full, 250) {
 			edges := make([]models.Edge, len(some))

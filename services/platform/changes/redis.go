@@ -253,14 +253,14 @@ func placeOf(entry redis.XMessage) Place {
 }
 
 // queueServerID queues the reading of a server's replication id, and returns what parses the
-// reply. The embedded server has none.
+// reply. The simulation's has none.
 func queueServerID(ctx context.Context, pipe redis.Pipeliner) func() (string, error) {
 	info := pipe.Info(ctx, "replication")
 	return func() (string, error) {
 		text, err := info.Result()
 		if err != nil {
 			if strings.Contains(err.Error(), "is not supported") {
-				return "embedded", nil
+				return "none", nil
 			}
 			return "", err
 		}

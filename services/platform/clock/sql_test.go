@@ -42,8 +42,8 @@ func TestAClockThatIsSetBetweenComparisons(t *testing.T) {
 	}
 }
 
-// Embedded stores have the machine's clock.
-func TestAnEmbeddedDatabase(t *testing.T) {
+// Local stores have the machine's clock.
+func TestLocalStores(t *testing.T) {
 	t.Parallel()
 	guard := clock.NewGuard(time.Now, time.Now, nil)
 	if err := guard.Compare(t.Context()); err != nil || guard.Drift() != 0 {

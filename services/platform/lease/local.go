@@ -6,7 +6,7 @@ import (
 )
 
 // NewLocal returns a service whose leases exclude only its own callers. That is
-// enough for embedded stores, which no other process can reach. Its leases are
+// enough for local stores, which no other process can reach. Its leases are
 // never lost.
 func NewLocal() *Service {
 	l := &local{held: make(map[string]bool)}

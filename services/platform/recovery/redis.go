@@ -55,7 +55,7 @@ func NewRedisDetector(rdb redis.UniversalClient, k keys.Builder, watcher string)
 // serverID begins the scripts that must know on which server they run. A server's
 // id is its replication id, which is another one after each restart and after each
 // promotion of a replica. Without the right to INFO the scripts fail: a restart
-// would look as if nothing had happened. Only the embedded server, which has no
+// would look as if nothing had happened. Only the simulation's, which has no
 // such section, runs without an id. It ends with its process. That it was emptied
 // is noticed all the same.
 const serverID = `

@@ -129,7 +129,7 @@ func TestACheckpointNeedsAnUnchangedServer(t *testing.T) {
 }
 
 // A Redis user without the right to INFO is refused, and no detection that needs
-// it passes for one that has found nothing. The embedded server has no INFO.
+// it passes for one that has found nothing. The simulation's has no INFO.
 func TestTheRightToInfo(t *testing.T) {
 	t.Parallel()
 	for _, rights := range [][]any{{"+@all", "-info"}, {"+@all", "-info", "+info|memory"}} {

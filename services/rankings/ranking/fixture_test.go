@@ -99,7 +99,7 @@ func (f *fixture) rankingOn(boards ranking.Entries, archive ranking.Archive) *ra
 }
 
 // userCount is the number of users with a score. From the real Redis the archive
-// reads them in three chunks. The embedded stores are slower and get fewer.
+// reads them in three chunks. A data folder is slower and gets fewer.
 func (f *fixture) userCount() models.RowID {
 	if f.env.Pool == nil {
 		return 120
@@ -188,7 +188,7 @@ func (f *fixture) mustArchive(a *archive.Service, b *models.Bucket) {
 	}
 }
 
-// eachStores runs a test on the real and on the embedded stores, with one shard and
+// eachStores runs a test on real servers and on a data folder, with one shard and
 // with several.
 func eachStores(t *testing.T, test func(*testing.T, *fixture)) {
 	t.Helper()

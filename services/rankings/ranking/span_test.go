@@ -106,7 +106,7 @@ func TestTooLargeSpans(t *testing.T) {
 	for i := range edges {
 		edges[i] = models.Edge{A: 1, B: models.RowID(2 + i)}
 	}
-	// Some at a time: all at once takes the embedded pair nearly as long as a change may
+	// Some at a time: all at once takes a data folder nearly as long as a change may
 	// take.
 	for some := range slices.Chunk(edges, 250) {
 		if added, rejected, err := f.friends.Import(t.Context(), some); err != nil || added != len(some) {
