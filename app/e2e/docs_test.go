@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"stepboard/internal/testenv"
 )
@@ -74,8 +75,11 @@ func TestDocs(t *testing.T) {
 		t.Run(doc, func(t *testing.T) {
 			t.Parallel()
 			checkMentioned(t, doc, text)
-			if len(commands) > 0 {
-				newReader(t, doc).run(commands)
+			if len(commands) == 0 {
+				return
+			}
+			if err := withinAnHour(time.Now, func() error { return newReader(t, doc).run(commands) }); err != nil {
+				t.Error(err)
 			}
 		})
 	}
