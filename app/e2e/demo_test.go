@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -248,11 +247,9 @@ func TestDemoOfOne(t *testing.T) {
 // of them are not ranked: one hides, one is muted and one is excluded.
 func TestDemoFromFiles(t *testing.T) {
 	t.Parallel()
-	readData(t, "ego-facebook-edges.txt")
-	readData(t, "fitbit-hourly-steps.csv")
 	var args []string
 	for flag, name := range map[string]string{"--graph": "ego-facebook-edges.txt", "--steps": "fitbit-hourly-steps.csv"} {
-		args = append(args, flag, testenv.Must(filepath.Abs(filepath.Join(data, name))))
+		args = append(args, flag, testenv.RealData(t, name))
 	}
 	d := newDemo(t, args...)
 	if !strings.Contains(d.Stdout(), "4039 people and 88234 friendships") {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,22 +12,14 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"stepboard/internal/testenv"
 )
 
-// data is the folder of the real friendship graph and step counts, beside the
-// checkout.
-const data = "../../../shared/data"
-
+// readData returns the text of a file of real data.
 func readData(t testing.TB, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(data, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("%s is not beside this checkout: the comparison over the real graph can't be made", name)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return string(testenv.Must(os.ReadFile(testenv.RealData(t, name))))
 }
 
 // graph holds each user's friends.

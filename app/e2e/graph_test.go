@@ -55,7 +55,7 @@ func TestEveryFriendRankingOfTheRealGraph(t *testing.T) {
 	cfg.Clock.Offset = time.Until(next.Add(12 * time.Hour)).Round(time.Second)
 	settings := testenv.Flags(cfg)
 	mustRun(t, append([]string{"migrate", "up"}, settings...)...)
-	edges := testenv.Must(filepath.Abs(filepath.Join(data, "ego-facebook-edges.txt")))
+	edges := testenv.RealData(t, "ego-facebook-edges.txt")
 	importAll := func() string {
 		said := mustRun(t, append([]string{"import", "friends", edges, "--offset", "1"}, settings...)...)
 		return said + mustRun(t, append([]string{"import", "steps", steps}, settings...)...)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -203,7 +202,7 @@ func TestAMonthOfTheRealGraph(t *testing.T) {
 	t.Parallel()
 	m := newMonth(t)
 	m.run("migrate", "up")
-	edges := testenv.Must(filepath.Abs(filepath.Join(data, "ego-facebook-edges.txt")))
+	edges := testenv.RealData(t, "ego-facebook-edges.txt")
 	mustRun(t, append([]string{"import", "friends", edges, "--offset", "1"}, testenv.Flags(m.cfg)...)...)
 	m.rows = rowTexts(t, m.cfg.Postgres.DSN)
 	for day := range monthDays - 1 {

@@ -1,6 +1,7 @@
 package crash_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 )
 
 // onDisk calls a test in a process of its own, in which it may mount file systems that nobody else
-// sees and that end with it. It is skipped where the system does not let this account do so.
+// sees and that end with it. It is not checked where the system does not let this account do so.
 func onDisk(t *testing.T, test func(t *testing.T, disk string)) {
 	t.Helper()
 	const variable = "TEST_DISK"
@@ -28,7 +29,7 @@ func onDisk(t *testing.T, test func(t *testing.T, disk string)) {
 	}
 	t.Parallel()
 	if out, err := exec.CommandContext(t.Context(), "unshare", "--map-root-user", "--mount", "true").CombinedOutput(); err != nil {
-		t.Skipf("unshare: %v: %s", err, out)
+		testenv.NotChecked(t, fmt.Sprintf("unshare: %v: %s", err, bytes.TrimSpace(out)))
 	}
 	cmd := exec.CommandContext(t.Context(), "unshare", "--map-root-user", "--mount", os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=5m")
 	cmd.Env = append(os.Environ(), variable+"="+t.TempDir(), "TEST_BINARY="+testenv.Binary(t))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -500,23 +499,17 @@ func TestImportStepsFormats(t *testing.T) {
 // Hours as Fitbit exports them, in a file with other columns, are those of the file.
 func TestImportRealHours(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../../shared/data/fitbit-hourly-steps.csv")
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("../shared/data/fitbit-hourly-steps.csv is not beside this checkout")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := string(testenv.Must(os.ReadFile(testenv.RealData(t, "fitbit-hourly-steps.csv"))))
 	var exported strings.Builder
 	exported.WriteString("StepTotal;Calories;Id;ActivityHour\r\n")
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for _, line := range lines[1:] {
 		fields := strings.Split(strings.TrimSpace(line), ",")
 		hour := testenv.Must(time.Parse("2006-1-2 15:04", fields[1]))
 		fmt.Fprintf(&exported, "%s;61.5;%s;%s\r\n", fields[2], fields[0], hour.Format("1/2/2006 3:04:05 PM"))
 	}
 	var totals [2][]string
-	for i, file := range []string{string(text), exported.String()} {
+	for i, file := range []string{text, exported.String()} {
 		f := newFixture(t)
 		var r report
 		result, err := f.ImportSteps(t.Context(), strings.NewReader(file), f.board, importer.StepsImportOptions{}, &r)
