@@ -77,9 +77,6 @@ func TestCommandsThatAreNotRun(t *testing.T) {
 // A socket elsewhere that is not there, or is another account's, is not used.
 func TestTheSocketElsewhereIsOfThisAccount(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can make another account's file")
-	}
 	path := filepath.Join(t.TempDir(), "socket")
 	if err := checkSocket(path); err != errNotServing { //nolint:errorlint // exactly that
 		t.Errorf("missing: %v", err)
@@ -90,7 +87,9 @@ func TestTheSocketElsewhereIsOfThisAccount(t *testing.T) {
 	if err := checkSocket(path); err != nil {
 		t.Error(err)
 	}
-	if err := os.Chown(path, 12345, 12345); err != nil {
+	if os.Geteuid() != 0 {
+		path = "/" // root's; only root can give a file to another account
+	} else if err := os.Chown(path, 12345, 12345); err != nil {
 		t.Fatal(err)
 	}
 	if err := checkSocket(path); err == nil || !strings.Contains(err.Error(), "another account") {
