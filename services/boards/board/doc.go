@@ -1,5 +1,6 @@
-// Package board keeps buckets in Redis: one sorted set for each shard, with the row id as member
-// and the composite as score. Every write to a bucket is ZADD GT of an absolute composite, so
+// Package board keeps buckets: in Redis (Store), or with local stores in the memory of the process
+// (Local). In Redis a bucket is one sorted set for each shard, with the row id as member and the
+// composite as score. Every write to a bucket is ZADD GT of an absolute composite, so
 // updates may be repeated, reordered or replayed without changing the outcome. Buckets with a
 // window hold sums over such sets, which scripts keep consistent with them: redis_rolling.go.
 //

@@ -39,9 +39,9 @@
 //
 // Ranks and windows come from an order list of each shard (services/boards/orderlist), which is
 // made when a board is first asked for one. All changes of a shard's composites hold the lock of
-// its stream; if there is an order list, they hold its lock, too, for 256 entries at a time, so
-// for its readers table and list change together. While a list is made, changes go on: they
-// insert into the list what they raise, and whoever makes it inserts the others, 256 at a time.
+// its stream; if there is an order list, they hold its lock, too, for orderBatch entries at a time,
+// so for its readers table and list change together. While a list is made, changes go on: they
+// insert into the list what they raise, and whoever makes it inserts the others, as many at a time.
 // Sorting a copy of the table would be faster, and would need memory for the copy and a log of
 // what is raised meanwhile.
 //
