@@ -21,7 +21,7 @@ type Replaced struct {
 	sequences map[string]int64
 }
 
-// ReadReplaced reads a data folder's database that is to be replaced. A query for each 10,000 erasures.
+// ReadReplaced reads a data folder's database that is to be replaced. A query for each page of erasures.
 func ReadReplaced(ctx context.Context, st *stores.Stores) (*Replaced, error) {
 	sequences, err := st.Sequences(ctx)
 	if err != nil {

@@ -35,8 +35,8 @@ var apart = []string{
 }
 
 // Handler is a slog.Handler that writes the first of several warnings or errors that say
-// the same, and counts the others. Every ten minutes it writes the last of them with
-// "repeated" and "began". When none has followed for two minutes, it writes it once more, with
+// the same, and counts the others. Every countEvery it writes the last of them with
+// "repeated" and "began". When none has followed for quiet, it writes it once more, with
 // "ended". A warning that is not repeated is one line. Lines below level warn are passed on.
 // Safe for concurrent use.
 type Handler struct {

@@ -58,8 +58,8 @@ type Database struct {
 	refusedAt *atomic.Int64
 }
 
-// Busy returns ErrBusy if a caller has waited for a connection in vain within the
-// last ten seconds.
+// Busy returns ErrBusy if a caller has waited for a connection in vain within
+// busyFor.
 func (d Database) Busy() error {
 	if d.refusedAt != nil && time.Since(time.UnixMilli(d.refusedAt.Load())) < busyFor {
 		return ErrBusy

@@ -140,7 +140,7 @@ func (s *Service) Close() {
 // It calls progress with the number of entries moved so far. Its memory does not grow with the
 // bucket. While two other buckets are
 // being archived in this process, it waits for one of them to be done. A run that
-// takes more than six hours fails, and the next call resumes it.
+// takes longer than runDeadline fails, and the next call resumes it.
 //
 // Errors: CodeBoardKind for a bucket of a rolling board, which is never
 // archived; CodeBucketHot for a bucket that may not be archived yet;

@@ -43,10 +43,10 @@
 //
 // All writers share one connection, and an upload waits for whatever is before it. So nothing that
 // grows with a bucket is one transaction. The rows of an archived bucket are a version of it. A run
-// writes a new one, 500 rows at a time, ranks it, reads it again for comparison, and makes it the
+// writes a new one in chunks of rows, ranks it, reads it again for comparison, and makes it the
 // current one in a short transaction (sqlite_run.go). Readers find the current version by an index,
 // and rows by (version, user) or (version, rank): 38 bytes for each row. A version that was replaced,
-// or whose run was cut off, is deleted later, 2,000 rows at a time (sqlite_tidy.go). A run that was
+// or whose run was cut off, is deleted later, in larger chunks (sqlite_tidy.go). A run that was
 // cut off is begun anew; what one process drops another can't continue.
 //
 // Without Redis a day is read from hot_scores, which is not frozen: each user's entry is read once,

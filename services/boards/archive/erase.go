@@ -11,7 +11,7 @@ import (
 // stay. Entries that are equal in both are ranked anew, because the row id decides among
 // them. It returns how many scores these were, plus the number of runs that may store more
 // of them: those which began to store before this process's call, and on SQLite also those that
-// were cut off. It may be repeated. In Postgres a transaction of eleven statements for each 100
+// were cut off. It may be repeated. In Postgres a transaction of eleven statements for each eraseBuckets
 // buckets, on SQLite one of ten for each bucket, which takes longer the more entries are equal to
 // the user's; after each it rests for as long as that took.
 func (s *Service) Erase(ctx context.Context, user models.RowID) (changed int64, err error) {

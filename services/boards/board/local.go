@@ -101,7 +101,7 @@ func (l *Local) Drop(bucket *models.Bucket) {
 
 // Load shows what HotScores has of the buckets that are not archived, as if it had been reported
 // before they turned cold. It is called before anything is served. A query for the buckets, and one
-// for each 10,000 scores.
+// for each hotPage scores.
 func (l *Local) Load(ctx context.Context) error {
 	buckets, err := l.hot.buckets(ctx, false)
 	if err != nil {
@@ -211,7 +211,7 @@ func (l *Local) Raise(ctx context.Context, raises []models.Raise) []error {
 	return nil
 }
 
-// RaiseAll implements Entries. One transaction for each 5,000.
+// RaiseAll implements Entries. One transaction for each raiseAllChunk.
 func (l *Local) RaiseAll(ctx context.Context, raises []models.Raise) (changed int64, err error) {
 	for chunk := range slices.Chunk(raises, raiseAllChunk) {
 		n, err := l.raise(ctx, chunk)

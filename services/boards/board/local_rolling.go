@@ -85,7 +85,7 @@ func (b *localBucket) expired(bucket *models.Bucket, now time.Time) []models.Hou
 	return b.hoursUpTo(max(b.latest, models.HourOf(now)) - models.Hour(bucket.WindowHours))
 }
 
-// Drain implements Entries. It locks the bucket for 200 users at a time.
+// Drain implements Entries. It locks the bucket for drainChunk users at a time.
 func (l *Local) Drain(ctx context.Context, bucket *models.Bucket) (drained int64, err error) {
 	b := l.find(bucket)
 	if b == nil || bucket.WindowHours == 0 {

@@ -153,7 +153,7 @@ func loweredOf(bucket *models.Bucket, args []any) []byte {
 // Lower replaces or removes entries of a part that have not changed since they were
 // read, and returns how many these are. It may be repeated. Followers of the bucket's
 // change stream read these entries again. One round trip for each
-// 500, in a rolling bucket for each 600 hours of users.
+// lowerChunk, in a rolling bucket for each driftLookups hours of users.
 func (s *Store) Lower(ctx context.Context, p models.BoardPart, lowerings []models.Lowering) (lowered int64, err error) {
 	script, atOnce, keys := lowerScript, lowerChunk, []string{s.partKey(p), s.keys.Changes(p.Bucket.Board, p.Shard)}
 	if p.Bucket.WindowHours > 0 {

@@ -52,7 +52,7 @@ const raiseAllChunk = 5000
 // RaiseAll raises many entries, most of which the boards already have. It
 // returns how many entries have changed, or fewer if a connection broke and
 // updates were sent again. After an error any part of the updates may be in
-// Redis. One round trip for each 5,000, and one more for each of their buckets with a change
+// Redis. One round trip for each raiseAllChunk, and one more for each of their buckets with a change
 // stream, to which it writes only entries that the bucket lacks.
 func (s *Store) RaiseAll(ctx context.Context, raises []models.Raise) (changed int64, err error) {
 	for chunk := range slices.Chunk(raises, raiseAllChunk) {

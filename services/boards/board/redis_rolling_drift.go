@@ -64,7 +64,7 @@ var drift = redis.NewScript(driftScript)
 // rolling bucket. Half of the sample are users with a sum, half are users of
 // one hour. It returns how many users it has checked, which are fewer if the
 // halves overlap, and how many of them have a wrong sum, which should always be
-// none. One round trip for each 600 lookups; each user takes one for each hour.
+// none. One round trip for each driftLookups; each user takes one for each hour.
 func (s *Store) Drift(ctx context.Context, bucket *models.Bucket, sample int) (checked, drifted int, err error) {
 	if bucket.WindowHours == 0 {
 		return 0, 0, nil

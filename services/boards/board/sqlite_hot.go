@@ -124,7 +124,7 @@ const (
 )
 
 // each calls fn with the scores of a bucket, page by page in the order of users. fn must not keep
-// them. One query for each 10,000.
+// them. One query for each hotPage.
 func (h *HotScores) each(ctx context.Context, bucket *models.Bucket, fn func([]models.Entry) error) error {
 	var last models.RowID
 	for {
@@ -157,7 +157,7 @@ func (h *HotScores) each(ctx context.Context, bucket *models.Bucket, fn func([]m
 // CopyTo raises all scores among other entries, whose rules must know the corrections: those of
 // buckets that are archived as what came late, the rest as if it had been reported before they
 // turned cold. progress is called with how many these were so far. A query and about ten calls for
-// each 10,000. It may be repeated.
+// each hotPage. It may be repeated.
 func (h *HotScores) CopyTo(ctx context.Context, to Entries, progress func(scores int)) error {
 	copied := 0
 	for _, archived := range []bool{false, true} {

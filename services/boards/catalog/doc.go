@@ -11,8 +11,8 @@
 // make a bucket at once, all read back the row that was inserted first. Rows stay in memory for
 // good.
 //
-// The definitions are read again every three seconds. The current bucket is made then, and in
-// the two hours before it begins the next one, so that a Postgres that is away at midnight stops
+// The definitions are read again every few seconds (RefreshEvery). The current bucket is made then, and in
+// the time before it begins (prepareAhead) the next one, so that a Postgres that is away at midnight stops
 // no upload. Earlier days that still take uploads are looked up ahead but not made, so that days
 // without reports leave no rows. Calls about days without a bucket cost few queries:
 // Buckets.Existing.
@@ -21,7 +21,7 @@
 //
 //	kind     buckets                 filled by                             fixed by
 //	daily    20261120, one a day     totals that clients report            each day's row
-//	event    event, the only one     increments, from its start to end     the row, made up to two hours before
+//	event    event, the only one     increments, from its start to end     the row, made up to prepareAhead before
 //	rolling  live, the only one      increments of the last window hours   the row, made at once
 //
 // A kind is a type in daily.go, event.go or rolling.go; no other package asks for the kind. A

@@ -7,11 +7,11 @@
 //
 // What a user reports while a correction holds is kept: a writer that knows of the correction
 // writes to the key Reported of the shard instead of the board, by the same ZADD GT. Processes
-// read the corrections of buckets that are not archived every three seconds, and know their own
+// read the corrections of buckets that are not archived every few seconds (RefreshEvery), and know their own
 // at once.
 //
 // A process that does not know of one yet may still raise the board. So a job compares boards
-// and corrections every five seconds, with one ZMSCORE for each shard. Where they differ, a
+// and corrections every few seconds, with one ZMSCORE for each shard. Where they differ, a
 // script joins the board's value into Reported and puts the corrected entry on the board. Where
 // a correction was lifted, another raises the board to what was reported. Any process may repeat
 // both in any order. Both begin with the user's entry from when the correction was made, so a

@@ -11,7 +11,7 @@ import (
 const eraseLetters = 1000
 
 // Each calls fn with each dead letter that is an update of a user, and the update. It reads
-// all dead letters: one query for each 1,000.
+// all dead letters: one query for each eraseLetters.
 func (s *DeadLetterStore) Each(ctx context.Context, user models.RowID, fn func(id int64, u Update) error) error {
 	for last := int64(0); ; {
 		var page []models.DeadLetter

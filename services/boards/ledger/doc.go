@@ -24,8 +24,8 @@
 // which prevents deadlocks. Increments of one transaction and user get the same time, and a
 // total's time never goes backwards.
 //
-// No transaction waits longer than 100 ms for a lock. After such a wait the next ones leave out
-// the increments of users whose rows are locked; those are tried again for up to three seconds
+// No transaction waits longer than lockWait for a lock. After such a wait the next ones leave out
+// the increments of users whose rows are locked; those are tried again for up to lockPatience
 // and then refused (locks.go). A call with several users is refused as a whole, although the
 // others' increments are counted; when it is sent again they are duplicates.
 //
@@ -34,9 +34,9 @@
 // After the commit each call raises the board to the new totals, through batchers with a lane
 // for each server of the boards, so that a server that hangs delays only its own users. A
 // duplicate raises its total, too, because its first call may have failed after the commit. If a
-// raise fails or takes longer than two seconds, or the process dies first, the answer is right
-// all the same. The Reconciler raises what is missing: every 15 seconds all totals that had an
-// increment in the last minute, every five minutes those of the last ten. A transaction is
+// raise fails or takes longer than raisePatience, or the process dies first, the answer is right
+// all the same. The Reconciler raises what is missing: often all totals that had an
+// increment within quickRewind, and every half of Rewind those within Rewind. A transaction is
 // cancelled after seconds, so one that commits late is among them.
 //
 // # Rolling boards

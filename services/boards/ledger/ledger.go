@@ -165,7 +165,7 @@ func (s *Service) Close() {
 // Add counts increments on an event or rolling board and returns one result for
 // each of them, in order. They are counted in one transaction, together with
 // those of other calls. Their bucket is raised before Add returns, unless Redis
-// fails or takes longer than two seconds; a duplicate's, too, because its first
+// fails or takes longer than raisePatience; a duplicate's, too, because its first
 // call may have failed before that. All this happens even if ctx ends meanwhile.
 //
 // If another transaction has locked rows of some users, their increments are

@@ -107,7 +107,7 @@ func New(o Options) *Service {
 // Begin erases a user. The user id is free when it returns; other processes see that
 // within two seconds, and a job removes what is stored. A user who is being erased has no
 // second erasure: it returns the one under way. CodeUserNotFound if there is no such user,
-// CodeRateLimited if the user id was erased three times within a day, CodeUnavailable. In a
+// CodeRateLimited if the user id was erased erasureLimit times within a day, CodeUnavailable. In a
 // dry run it changes nothing, and the erasure has no id.
 func (s *Service) Begin(ctx context.Context, user models.UserID, dryRun bool) (models.Erasure, error) {
 	return s.begin(ctx, user, dryRun, erasureLimit)
@@ -219,11 +219,11 @@ func (s *Service) sweep(ctx context.Context, e models.Erasure, began time.Time) 
 	return removed, nil
 }
 
-// Guard looks in Redis for users who were erased in the last 40 days, because Redis may have
+// Guard looks in Redis for users who were erased within guardTime, because Redis may have
 // returned to a state before their erasure, and because a process that was stopped meanwhile
 // may have stored something for them. It removes what it finds, and returns the number
 // of entries and keys. It is called every minute. It costs a query if there are no erasures,
-// otherwise two, and for each 500 users Entries.Remove and three round trips.
+// otherwise two, and for each guardUsers Entries.Remove and three round trips.
 func (s *Service) Guard(ctx context.Context) (removed int64, err error) {
 	list, err := s.o.Store.finishedSince(ctx, s.now().Add(-guardTime))
 	if err != nil || len(list) == 0 {

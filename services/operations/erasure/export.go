@@ -17,7 +17,7 @@ import (
 // document: what an erasure would remove. It has no row ids, and of others only the user
 // ids that the user knows; not who hides from them. After an error the document is
 // incomplete. Memory does not grow with the document, and while a part is written no connection
-// is held. One query for each section or 500 rows of it, each within pageTimeout, and one round
+// is held. One query for each section or exportRows of it, each within pageTimeout, and one round
 // trip to Redis. CodeUserNotFound if there is no such user.
 func (s *Service) Export(
 	ctx context.Context, user models.UserID,

@@ -35,7 +35,7 @@ const (
 	filePage = 10_000
 )
 
-// WriteFile writes all erasures, and returns their number. One query for each 10,000.
+// WriteFile writes all erasures, and returns their number. One query for each filePage.
 func (s *Service) WriteFile(ctx context.Context, w io.Writer) (n int64, err error) {
 	secret, err := s.o.Store.Key(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ var errFile = errors.New("it is no file of erasures")
 
 // ApplyFile erases the users whose erasures are in a file and who exist, and returns their
 // number. Applying a file again changes nothing. It reads all users, one query for each
-// 10,000, and begins an erasure for each that it finds.
+// filePage, and begins an erasure for each that it finds.
 func (s *Service) ApplyFile(ctx context.Context, r io.Reader) (n int64, err error) {
 	secret, erased, err := readFile(r)
 	if err != nil {

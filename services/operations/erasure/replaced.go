@@ -19,7 +19,7 @@ type Known struct {
 // ErrUnrelated means that a database is no earlier state of another one: it has another key.
 var ErrUnrelated = errors.New("is another service's, or a new one")
 
-// Known returns all erasures. One query for each 10,000.
+// Known returns all erasures. One query for each filePage.
 func (s *Store) Known(ctx context.Context) (*Known, error) {
 	secret, err := s.Key(ctx)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Store) Known(ctx context.Context) (*Known, error) {
 // TakeOver erases the users whom a later state of this database has erased, and returns their number.
 // It also stores the erasures of users who came later, because a later backup may be restored next.
 // The row ids of these must not be given to anybody. ErrUnrelated. It reads all users, as ApplyFile
-// does, and needs two statements for each 500 erasures.
+// does, and needs two statements for each exportRows erasures.
 func (s *Service) TakeOver(ctx context.Context, later *Known) (n int64, err error) {
 	secret, err := s.o.Store.Key(ctx)
 	if err != nil {

@@ -84,9 +84,9 @@ func (s *Service) returnAll(ctx context.Context) error {
 	return s.Return(ctx, rows)
 }
 
-// Forget removes what is kept of users who were erased 365 days ago. If nothing is kept of
+// Forget removes what is kept of users who were erased longer ago than keepTime. If nothing is kept of
 // one, or all of it was moved, it removes the hash of the user id a day after the erasure. It
-// returns the number of these. It is called every six hours. One query for each 1,000 erasures that
+// returns the number of these. One query for each forgetPage erasures that
 // have a hash, and a few for each of them.
 func (s *Service) Forget(ctx context.Context) (forgotten int64, err error) {
 	now := s.now()

@@ -63,7 +63,7 @@ type StepsOptions struct {
 //
 // A date is 2016-4-12 and the like, or 4/12/2016 if the file shows whether the day or the month
 // comes first: by a day above 12. A number may be 13,666, unless the file has fractions such as
-// 13,5. Lines wait in memory until this is certain, at most 500,000. It fails if the file does
+// 13,5. Lines wait in memory until this is certain, at most maxHeld. It fails if the file does
 // not show the order, or shows both.
 func EachSteps(ctx context.Context, in io.Reader, o StepsOptions, do func(line StepsLine, bad error) error) error {
 	filters, err := parseFilters(o.Where)

@@ -47,9 +47,9 @@ type FriendsResult struct {
 	Self, OneWay, LeftOut int
 }
 
-// ImportFriends reads a file as EachEdge does and stores the friendships. A file of bad lines is an error, at the latest after
-// 100 of them. After an error, or when ctx ends, chunks that are stored remain; a chunk that is being
-// stored when ctx ends is completed.
+// ImportFriends reads a file as EachEdge does and stores the friendships. A file of bad lines is an
+// error, at the latest after onlyBad of them. After an error, or when ctx ends, chunks that are stored
+// remain; a chunk that is being stored when ctx ends is completed.
 func (s *Service) ImportFriends(ctx context.Context, in io.Reader, o FriendsOptions, report Report) (FriendsResult, error) {
 	f := &friendsImport{
 		service: s, report: report, check: newLineCheck(report, edgesExpected), pace: s.newPace(o.Gently, gentleFriends), growth: s.growthOf("users", "friendships"),

@@ -97,8 +97,7 @@ type StepsImportOptions struct {
 // ImportSteps reads daily or hourly totals, as EachSteps does, and
 // raises them on the board. The hours of a day add up; the same hour twice counts once, with
 // the larger steps, unless a clock change repeats it. A file of bad lines is an error, at the
-// latest after 100 of them. A file of hours may have 5,000,000 days of users, of about 170 bytes
-// each. Totals of hot days are raised where uploads are;
+// latest after onlyBad of them. A file of hours may have maxUserDays. Totals of hot days are raised where uploads are;
 // cold days are archived. Importing the same file again changes nothing. A gentle import
 // takes twice as long, in favor of everything else that uses the stores. After
 // an error, or when ctx ends, what was raised remains; a chunk that is being stored when

@@ -88,7 +88,7 @@ func (r *Reporter) JobEnded(name string, start time.Time, err error) {
 	r.jobs[name] = run
 }
 
-// Run reports every ten seconds until ctx ends, and then removes the process.
+// Run reports every reportEvery until ctx ends, and then removes the process.
 func (r *Reporter) Run(ctx context.Context) {
 	pause.Every(ctx, reportEvery, func() {
 		if err := r.Report(ctx); err != nil && ctx.Err() == nil {

@@ -100,7 +100,7 @@ type User struct {
 	// Days is the user's history of the last 31 days on a board, nil if no board was asked
 	// for.
 	Days *ranking.History
-	// Corrections and Reviews are the newest of the user, at most 50 of each. Reviews are
+	// Corrections and Reviews are the newest of the user, at most newest of each. Reviews are
 	// those that nobody has looked at.
 	Corrections []corrections.Entry
 	Reviews     []models.Review

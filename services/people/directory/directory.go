@@ -306,7 +306,7 @@ func (s *Service) Records(ctx context.Context, rows []models.RowID) ([]models.Pu
 // otherwise one to Redis, and one query for those that Redis lacks. CodeUnavailable if a
 // record can't be read, because Redis and SQL are away.
 //
-// The texts of records may be parts of slabs of 64 KB, which stay in memory as long as one
+// The texts of records may be parts of slabs (slabBytes), which stay in memory as long as one
 // of their texts is in use.
 func (s *Service) Describe(ctx context.Context, rows []models.RowID, records []models.PublicRecord) error {
 	s.catchUp(ctx)
@@ -469,7 +469,7 @@ type User struct {
 }
 
 // Create creates users with their profiles, and returns the row of each, by position.
-// Users that exist keep their profiles. A query and an insert for each thousand users.
+// Users that exist keep their profiles. A query and an insert for each queryItems.
 // CodeValidationFailed if a profile is neither empty nor valid; then some users may have
 // been created.
 func (s *Service) Create(ctx context.Context, users []User) ([]models.RowID, error) {

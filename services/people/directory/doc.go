@@ -16,8 +16,8 @@
 // Every second each process reads from SQL which records have changed (follow.go), replaces its
 // own copies and stores the records in Redis. So a writer that died before it had refreshed the
 // copies is made up for within two seconds, also in processes that have no copy: they do not
-// believe a copy in Redis that is older than a version they know. They look back 30 seconds each
-// time and 15 minutes once a minute, because a change is dated when it begins and visible when
+// believe a copy in Redis that is older than a version they know. They look back a little each
+// time (overlap) and further sometimes (farOverlap), because a change is dated when it begins and visible when
 // it has committed. After a loss Redis gets the records again that have changed since its
 // checkpoint (package recovery).
 //
@@ -38,9 +38,9 @@
 //
 // An erased row id is nobody's from the commit on. Processes keep the row ids of erasures in
 // memory: such a user is not found, has no record and is left out of lists, and their updates
-// are dropped. A process that was stopped for more than four seconds reads both tables before it
+// are dropped. A process that was stopped for longer than erasedMaxAge reads both tables before it
 // finds a user. A call that changes anything but scores is refused unless the process has read
-// erasures within 20 seconds (CheckErasures); what is stored for an erased user before that is
+// erasures within erasedSure (CheckErasures); what is stored for an erased user before that is
 // removed by the sweeps of services/operations/erasure. Scores are excepted because they are
 // taken while SQL is away; a job removes them from Redis.
 //

@@ -73,8 +73,8 @@ func (s *Service) catchUp(ctx context.Context) {
 	}
 }
 
-// CheckErasures returns nil if this process knows of all erasures and renames but those of the
-// last 20 seconds, and CodeUnavailable otherwise: it must not change anything about users in
+// CheckErasures returns nil if this process knows of all erasures and renames but those
+// within erasedSure, and CodeUnavailable otherwise: it must not change anything about users in
 // SQL then, because an erasure that it has not heard of may be finished. No I/O, unless the
 // process was stopped or SQL was away; two queries then.
 func (s *Service) CheckErasures(ctx context.Context) error {

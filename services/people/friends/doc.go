@@ -11,7 +11,7 @@
 // A request of A to B has an outgoing row, whose user is A, and an incoming one, whose user is
 // B. When B declines, only B's row changes: declined_at is set, and B is no longer shown the
 // request. All that A sees and that counts for A is read from A's rows and from users, so A
-// can't tell. For seven days after a decline, requests of A do not reach B. The states of a
+// can't tell. For declineTime after a decline, requests of A do not reach B. The states of a
 // pair:
 //
 //	state                   A's row   B's row             A is shown      B is shown
@@ -30,7 +30,7 @@
 //	declined and withdrawn  201 pending: declined (*)  201 pending: B asked  204            404
 //	friends                 200 friends                200 friends           204            200
 //
-// (*) After seven days a decline has no effect any more: the state is asked then. The job purge
+// (*) After declineTime a decline has no effect any more: the state is asked then. The job purge
 // deletes such rows.
 //
 // A withdraws with 204 in every state: asked becomes none, and declined becomes declined and
@@ -45,7 +45,7 @@
 // outgoing row and no incoming one. It is not delivered when B unblocks, unless A asks again.
 //
 // New requests are counted under the lock of the sender's row: users.requests_sent is their
-// number since the first one, and begins anew at requests_until, 24 hours after that.
+// number since the first one, and begins anew at requests_until, requestsPeriod after that.
 //
 // TestRequestsAgreeWithAModel compares random calls with a model of these tables, and
 // TestTheSenderCannotTellDeclinedOrBlockedFromPending compares all answers to two senders, one

@@ -55,8 +55,8 @@ const (
 // CodeFriendLimit if either has too many friends, CodeRequestLimit if the sender has
 // sent too many requests, CodeValidationFailed if the sender has blocked the other.
 //
-// If the other user has blocked the sender, or has declined a request of the sender in the
-// last seven days, the result is the same as without that, but the other user is not shown
+// If the other user has blocked the sender, or has declined a request of the sender
+// within declineTime, the result is the same as without that, but the other user is not shown
 // the request.
 func (s *Service) SendRequest(ctx context.Context, sender, recipient models.UserID) (status Status, created bool, err error) {
 	if sender == recipient {
@@ -243,7 +243,7 @@ func (s *Service) Remove(ctx context.Context, user, other models.UserID) error {
 }
 
 // ForgetDeclined deletes the declines that have expired, and returns their number. One
-// statement for each 500.
+// statement for each chunk (pause.Chunks).
 func (s *Service) ForgetDeclined(ctx context.Context) (deleted int64, err error) {
 	return pause.Chunks(ctx, func(limit int) (int64, error) { return s.store.forgetDeclined(ctx, limit) })
 }

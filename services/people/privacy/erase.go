@@ -17,7 +17,7 @@ const eraseChoices = 500
 // Erase removes the choices of a user who was erased and those of others about them, and
 // the cached sets that name them. It keeps who has blocked or hidden from the user. It returns
 // how many choices it has removed. It may be repeated. One transaction of three statements for each
-// 500 people, and one more statement.
+// eraseChoices, and one more statement.
 func (s *Service) Erase(ctx context.Context, user models.RowID) (removed int64, err error) {
 	others, err := s.store.involved(ctx, user)
 	if err != nil {
@@ -63,7 +63,7 @@ func notShownSets(users []models.RowID) []cache.Set {
 
 // Return makes the choices of others that are kept of an erased user hold for the row under which
 // the user id has returned, if that exists. It may be repeated. The transactions of Erase, and one
-// of six statements for each 500 people.
+// of six statements for each eraseChoices.
 func (s *Service) Return(ctx context.Context, from, to models.RowID) error {
 	if _, err := s.Erase(ctx, from); err != nil { // it keeps what no sweep has found yet
 		return err

@@ -46,7 +46,7 @@ var (
 	errTooLarge  = fmt.Errorf("the JWKS has more than %d bytes", maxJWKS)
 )
 
-// KeySet holds the keys of a JWKS. It fetches them every five minutes, and when
+// KeySet holds the keys of a JWKS. It fetches them every refreshInterval, and when
 // a token names an unknown key. Fetched keys stay in use while the issuer does
 // not answer. Safe for concurrent use. Close stops it.
 type KeySet struct {
@@ -60,7 +60,7 @@ type KeySet struct {
 	running sync.WaitGroup
 }
 
-// NewKeySet fetches the keys, for at most five seconds. If that fails, the key
+// NewKeySet fetches the keys, for at most fetchTimeout. If that fails, the key
 // set has no keys until Start has fetched them.
 func NewKeySet(ctx context.Context, url string, log *slog.Logger) *KeySet {
 	k := &KeySet{

@@ -49,7 +49,7 @@ func NewGuard(machine, elapsed models.Clock, db *sql.DB) *Guard {
 
 // Compare compares the clocks. If the database does not respond, the last comparison stays in
 // use. It returns CodeUnavailable if they are further apart
-// than Limit, or if the database does not respond within 5 seconds. One query.
+// than Limit, or if the database does not respond within timeout. One query.
 func (g *Guard) Compare(ctx context.Context) error {
 	if err := g.compare(ctx); err != nil {
 		return models.Unavailable("read the database's clock", err)

@@ -42,7 +42,7 @@ const key = `hashtextextended(format('stepboard lease %I %s', coalesce(current_s
 // for each client connection. NewPostgres copies config. Close closes the connections that
 // are kept.
 //
-// The server ends the session of a holder whose process is frozen after 25 seconds.
+// The server ends the session of a holder whose process is frozen after sessionTimeout.
 // When the process continues, it finds its session closed, and the lease is lost.
 // Before version 14, Postgres can't do that: there the lease is held until the
 // process continues or its connection ends.

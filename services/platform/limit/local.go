@@ -13,7 +13,7 @@ import (
 var errFull = errors.New("too many callers to count")
 
 // LocalCounter counts in the memory of the process, by the same rule as RedisCounter. Each kind
-// has room for 200,000 callers a minute, of some 100 bytes each; those above are not counted. A
+// has room for maxCallers a minute, of some 100 bytes each; those above are not counted. A
 // restart forgets all calls. Safe for concurrent use.
 type LocalCounter struct {
 	elapsed models.Clock

@@ -65,7 +65,7 @@ func (r *running) end(user models.UserID, p *places) {
 	}
 }
 
-// EnterReport waits up to a second until a call about many days may run for a user: two of them
+// EnterReport waits up to reportWait until a call about many days may run for a user: two of them
 // at a time in this process, of which one may be an export. CodeBusy if others of the same user
 // don't end in time. The caller calls leave once, if there is no error.
 func (s *Service) EnterReport(ctx context.Context, user models.UserID, export bool) (leave func(), err error) {

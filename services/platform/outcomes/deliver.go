@@ -299,7 +299,7 @@ func (d *Deliverer) giveUpOldest(ctx context.Context, target string) error {
 	return d.giveUp(ctx, target, "because too many wait", "type <> ? AND (give_up_at, id) <= (?, ?)", models.OutcomeBoardFinal, last.GiveUpAt, last.ID)
 }
 
-// Purge deletes the deliveries that finished more than 30 days ago and, if very many to a target
+// Purge deletes the deliveries that finished longer ago than keepFinished and, if very many to a target
 // were given up, the first of these but results. It gives up overdue ones that no worker
 // attempts, because the target is no longer configured or the type is unknown. It returns the
 // number of deleted ones.

@@ -41,7 +41,7 @@ func (d *Deliveries) List(ctx context.Context, q Query) ([]Delivery, error) {
 }
 
 // Replay sends a delivery again, with the same message id, and returns it as it is before
-// the next attempt. It is attempted for another three days. With dryRun nothing changes, and
+// the next attempt. It is attempted for another giveUpAfter. With dryRun nothing changes, and
 // the delivery is returned as it is. CodeNotFound if there is no delivery of this id.
 func (d *Deliveries) Replay(ctx context.Context, id int64, dryRun bool) (Delivery, error) {
 	if !dryRun {

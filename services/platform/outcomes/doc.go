@@ -13,12 +13,12 @@
 // # Sending
 //
 // Each process with the role jobs has a worker for each type of outcome and target. The worker
-// takes up to 16 due rows in one statement, which moves next_attempt_at half a minute ahead.
+// takes up to sendAtOnce due rows in one statement, which moves next_attempt_at ahead (claimTime).
 // Other processes leave them alone until then, and take them over if the process dies. It sends
 // them at the same time, signed in the form of Standard Webhooks, and stores each result with
 // the attempt.
 //
-// If 16 were sent and none was accepted, the worker pauses, up to ten seconds. It gives up what
+// If sendAtOnce were sent and none was accepted, the worker pauses, up to awayPause. It gives up what
 // is overdue without sending it. Each process counts what waits, for at most a fiftieth of the
 // time, and beyond a million for a target it gives up the oldest, except results.
 //

@@ -15,7 +15,7 @@ const eraseRows = 20_000
 
 // Erase removes the deliveries about a user who was erased, with their attempts, and the
 // user from those about many people. It returns how many it has changed. It may be
-// repeated. It reads all deliveries, one query for each 20,000.
+// repeated. It reads all deliveries, one query for each eraseRows.
 func (s *Store) Erase(ctx context.Context, user models.RowID) (changed int64, err error) {
 	err = s.eachNaming(ctx, user, func(d models.Delivery, without string) error {
 		changed++

@@ -35,7 +35,7 @@
 // the same reason a checkpoint is as late as the beginning of its replay: another process may
 // apply what is queued meanwhile to the old master. What a process records on the new server may
 // not have reached its replica when that is promoted, so it records it again on each further
-// server for ten minutes. The ledger needs none of this, because its reconciler reads all recent
+// server for replicationLag. The ledger needs none of this, because its reconciler reads all recent
 // totals, whichever process wrote them.
 //
 // No detector notices that SQL was restored to an earlier moment: ledger.Reconciler.Rebuild and

@@ -2,11 +2,11 @@
 // the time of jobs.digest_cron it writes outcomes with the place, the score, the leader and the
 // likes of each user who has a score.
 //
-// A row of digests is a board's day. The job takes the next 500 users by row id, ranks those
+// A row of digests is a board's day. The job takes the next batchUsers by row id, ranks those
 // with a score among their friends, and writes their lines as one outcome in the transaction
 // that moves last_user ahead. So after a crash it goes on with the first user who has got none,
-// and nobody gets two. It reads 50 users and their friends at a time, friends from SQL and
-// scores from Redis, and rests after each read for four times as long as the read took.
+// and nobody gets two. It reads readUsers and their friends at a time, friends from SQL and
+// scores from Redis, and rests after each read for restTimes times as long as the read took.
 package digests
 
 import (

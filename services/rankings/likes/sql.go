@@ -160,7 +160,7 @@ func (s *Store) Erase(ctx context.Context, user models.RowID) (removed int64, er
 	return s.delete(ctx, "user_id = ? OR liked_by = ?", user, user)
 }
 
-// delete deletes the likes for which a condition holds. One statement for each 500.
+// delete deletes the likes for which a condition holds. One statement for each chunk (pause.Chunks).
 func (s *Store) delete(ctx context.Context, condition string, args ...any) (deleted int64, err error) {
 	deleted, err = pause.Chunks(ctx, func(limit int) (int64, error) {
 		result := s.db.WithContext(ctx).Exec(`DELETE FROM likes WHERE (user_id, day, board, liked_by) IN

@@ -2,7 +2,7 @@
 // (rankings.max_staleness), so that rankings need not ask Redis. Circles keeps copies of
 // cached sets in a similar way.
 //
-// A copy is a table indexed by row id, in pages of 65,536 atomic numbers. A raise is a
+// A copy is a table indexed by row id, in pages of atomic numbers (pageUsers). A raise is a
 // compare-and-swap of the larger composite, as ZADD GT, so pages, changes and own writes may be
 // applied in any order and repeated.
 //
@@ -58,7 +58,7 @@
 // After a failover a copy may be as outdated as the set in Redis, until the loss is detected.
 //
 // The copies are in a cache.Memory, and take what the tables leave of rankings.memory. A copy is
-// used for ten minutes at most.
+// used for copyLifetime at most.
 //
 // TestSoakModel lets several processes take steps in the order of a seed, with other steps
 // between each command and its reply, and compares every answer with what Redis has had since

@@ -22,7 +22,7 @@ type Source interface {
 	CopyPart(
 		ctx context.Context, p models.BoardPart, behind models.Entry, n int,
 	) (entries []models.Entry, newest string, err error)
-	// CopyRows is CopyPart of up to 5,000 users. Those without a score are left out.
+	// CopyRows is CopyPart of up to maxLowered users. Those without a score are left out.
 	CopyRows(ctx context.Context, p models.BoardPart, users []models.RowID) (entries []models.Entry, newest string, err error)
 }
 

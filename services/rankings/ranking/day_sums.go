@@ -7,7 +7,7 @@ import (
 	"stepboard/models"
 )
 
-// DaySums holds sums over the last 366 days of a user.
+// DaySums holds sums over the last maxHistoryDays of a user.
 type DaySums struct {
 	// Week and Month are the sums of the days since Monday and since the first of the
 	// month, today included.

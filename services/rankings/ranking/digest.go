@@ -14,7 +14,7 @@ const readAtOnce = 250
 
 // Digest returns the line of each of the users who has a score in a hot bucket, without likes,
 // from the same friends and scores as Friends. Two queries, and a round trip to Redis for each
-// 250 users and friends; the memory of all of their friends at once, so callers pass some
+// readAtOnce users and friends; the memory of all of their friends at once, so callers pass some
 // dozens of users.
 func (s *Service) Digest(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.DigestLine, error) {
 	composites := make(map[models.RowID]models.Composite, len(users))

@@ -26,7 +26,7 @@ type HistoryQuery struct {
 	// User is the user whose days are returned: the viewer or a friend.
 	User models.UserID
 	// From and To bound the days, both included. A nil To means today; a nil From
-	// means 31 days.
+	// means historyDays.
 	From, To *models.Date
 	// Offset is that of the user's clock. Boards whose days are each user's own need
 	// it if To is nil.

@@ -16,7 +16,7 @@
 // the near cache.
 //
 // A history is one statement over the archive, which also shows which days are not archived;
-// those are read in one round trip to Redis. A summary adds up the history of 366 days in the
+// those are read in one round trip to Redis. A summary adds up the history of maxHistoryDays in the
 // process.
 package ranking
 
