@@ -531,7 +531,7 @@ func parseUser(field string) (models.UserID, error) {
 	if isPlaceholder(field) {
 		return "", fmt.Errorf("%q stands for an id that is missing", field)
 	}
-	user, err := models.ParseUserID(field)
+	user, err := models.ParseUserID(strings.Clone(field)) // without the rest of the record
 	if err != nil {
 		return "", fmt.Errorf("%q: %w", shortened(field), err)
 	}

@@ -198,6 +198,7 @@ func (r *stepsReader) read(rec record) error {
 			return r.uncertain(fmt.Sprintf("%d lines do", maxHeld))
 		}
 	}
+	l.text = strings.Clone(l.text) // without the rest of the record
 	r.held = append(r.held, l)
 	return nil
 }

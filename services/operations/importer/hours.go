@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strings"
 	"time"
 
 	"stepboard/models"
@@ -116,9 +115,8 @@ func (h *hourly) add(ctx context.Context, l StepsLine) error {
 				"split it, with all hours of a day in the same part", h.most)
 		}
 		if !known {
-			name := models.UserID(strings.Clone(string(l.User))) // without the rest of the line
-			h.users[name] = user
-			h.names = append(h.names, name)
+			h.users[l.User] = user
+			h.names = append(h.names, l.User)
 		}
 		day = new(dayTotal)
 		h.days[key] = day
