@@ -266,6 +266,9 @@ func (r *edgeReader) decideFirst(next []string) error {
 // edge passes on the friendship of a row.
 func (r *edgeReader) edge(number int, fields []string) error {
 	c := r.columns
+	if r.header == nil && len(r.filters) > 0 {
+		return errors.New("--where: the file has no line that names its columns")
+	}
 	edge, err := edgeOf(fields[c.first], fields[c.second], r.Offset)
 	switch {
 	case err != nil:

@@ -473,6 +473,15 @@ func TestImportHeaderOfFriends(t *testing.T) {
 	}
 }
 
+// A filter needs the names of the columns.
+func TestImportFilterWithoutAHeader(t *testing.T) {
+	t.Parallel()
+	edges, _, _, err := readFriends(t, "a,b\nc,d\n", importer.EdgesOptions{Where: []string{"status=accepted"}})
+	if err == nil || !strings.Contains(err.Error(), "no line that names its columns") || len(edges) > 0 {
+		t.Errorf("%v, %v", edges, err)
+	}
+}
+
 // Ids that another program made of numbers are warned of once, with their number.
 func TestImportWarnsOfDamagedIDs(t *testing.T) {
 	t.Parallel()
