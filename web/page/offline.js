@@ -34,8 +34,9 @@ export function forgetKept() {
   );
 }
 
-// useKept keeps the last ranking of a user's friends, for who has the same token. It takes what useLiveRanking returns, and adds
-// the kept ranking while there is none: as data if it is fresh, otherwise as old.
+// useKept keeps the last ranking of a user's friends, for the holder of the same token. It takes what
+// useLiveRanking returns, and adds the kept ranking while there is none: as data if it is fresh,
+// otherwise as old.
 export function useKept(session, group, result) {
   const { board } = session;
   const { data, at } = result;
