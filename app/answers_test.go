@@ -102,7 +102,7 @@ func TestLongAnswerIsKeptUntilItsSecondPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	first := <-writes // of a connection that knows no writev
+	first := testenv.Receive(t, "a write", writes) // of a connection that knows no writev
 	if !continues(first) {
 		t.Errorf("net/http's first part of %d bytes is not kept", len(first))
 	}

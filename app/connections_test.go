@@ -182,7 +182,7 @@ func TestAcceptEndsWithItsListener(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-accepted; !errors.Is(err, net.ErrClosed) {
+	if err := testenv.Receive(t, "Accept returns", accepted); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("%v", err)
 	}
 }
@@ -236,7 +236,7 @@ func TestClosingIdleConnectionsIsHarmless(t *testing.T) {
 			}
 		})
 	}
-	running.Wait()
+	testenv.Wait(t, "all that runs ends", &running)
 	t.Logf("%d connections were closed for others, %d of them in sight of a request", b.closedIdle.Load(), closed.Load())
 	if b.closedIdle.Load() == 0 {
 		t.Error("no idle connection was closed")
@@ -244,7 +244,7 @@ func TestClosingIdleConnectionsIsHarmless(t *testing.T) {
 	if err := server.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+	if err := testenv.Receive(t, "the server ends", served); !errors.Is(err, http.ErrServerClosed) {
 		t.Error(err)
 	}
 	testenv.Eventually(t, "no connection is counted", func() bool { open, idle := b.counts(); return open == 0 && idle == 0 })

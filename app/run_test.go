@@ -83,7 +83,7 @@ func TestRunServesUntilItIsStopped(t *testing.T) {
 		t.Errorf("status %d, %v", res.StatusCode, err)
 	}
 	stop()
-	if err := <-ended; err != nil {
+	if err := testenv.Receive(t, "Run returns", ended); err != nil {
 		t.Error(err)
 	}
 	if err := a.Close(); err != nil {
@@ -142,7 +142,7 @@ func TestMaxConnections(t *testing.T) {
 	testenv.Eventually(t, "there is room", func() bool { return get(others, "/v1/boards").status == http.StatusUnauthorized })
 	others.CloseIdleConnections()
 	stop()
-	if err := errors.Join(<-ran, a.Close()); err != nil {
+	if err := errors.Join(testenv.Receive(t, "the service ends", ran), a.Close()); err != nil {
 		t.Error(err)
 	}
 }

@@ -103,7 +103,7 @@ func encrypted(t *testing.T) (server, client *tls.Conn) {
 	if err := server.HandshakeContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-shaken; err != nil {
+	if err := testenv.Receive(t, "the handshake ends", shaken); err != nil {
 		t.Fatal(err)
 	}
 	return server, client
@@ -228,7 +228,7 @@ func TestAnswersOverTLS(t *testing.T) {
 	}
 	client.CloseIdleConnections()
 	stop()
-	if err := errors.Join(<-ran, a.Close()); err != nil {
+	if err := errors.Join(testenv.Receive(t, "the service ends", ran), a.Close()); err != nil {
 		t.Error(err)
 	}
 }

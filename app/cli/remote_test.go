@@ -49,7 +49,7 @@ func remotely(t *testing.T, path string, write func(w io.Writer, interrupt func(
 	go s.readFrames(cancel)
 	err := (&program{stdout: io.Discard, stderr: io.Discard}).follow(newPeer(here))
 	here.Close()
-	<-ended
+	testenv.Receive(t, "the command ends", ended)
 	cancel()
 	return err
 }

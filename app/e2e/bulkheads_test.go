@@ -39,7 +39,7 @@ func TestALockedTableAffectsOnlyItsOwnWork(t *testing.T) {
 	}
 	refuseThem := func() {
 		for range callers {
-			s.refuse(<-answers, http.StatusServiceUnavailable, models.CodeUnavailable)
+			s.refuse(testenv.Receive(t, "an answer", answers), http.StatusServiceUnavailable, models.CodeUnavailable)
 		}
 	}
 	askForFriends()

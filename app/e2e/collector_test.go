@@ -241,7 +241,7 @@ func TestCollectorThatDoesNotAccept(t *testing.T) {
 			}
 			arrived := 0
 			if tt.late != nil {
-				<-tt.late.received
+				testenv.Receive(t, "spans arrive", tt.late.received)
 			}
 			if tt.late == slow {
 				close(slow.accept)

@@ -93,7 +93,7 @@ func addAtOnce(t *testing.T, s *server) map[models.UserID]line {
 			}
 		})
 	}
-	wg.Wait()
+	testenv.Wait(t, "the calls end", &wg)
 	for user, l := range largest {
 		if l.Score != sum[user] {
 			t.Errorf("user %v was given %d, and the largest answer is %d", user, sum[user], l.Score)

@@ -168,9 +168,10 @@ func testTiesForAPrize(t *testing.T, env *testenv.Env) {
 		hot := order()
 		env.Clock.Set(tt.end)
 		final := order()
-		for !final.Final && t.Context().Err() == nil { // until the ledger is found to be complete
+		testenv.Eventually(t, "the ledger is found to be complete", func() bool {
 			final = order()
-		}
+			return final.Final
+		})
 		bucket := testenv.Must(s.app.Catalog.Buckets.Load(t.Context(), tt.board, "event"))
 		env.Clock.Set(tt.end.AddDate(0, 0, 3).Add(time.Hour - time.Millisecond))
 		if _, err := s.app.Archive.Archive(t.Context(), bucket, func(int64) {}); models.CodeOf(err) != models.CodeBucketHot {

@@ -142,7 +142,7 @@ func TestAHungMasterDelaysTheIncrementsOfItsOwnUsersOnly(t *testing.T) {
 			break
 		}
 	}
-	waiting.Wait()
+	testenv.Wait(t, "the calls that wait end", &waiting)
 
 	hung.Resume()
 	for _, user := range own[:5] {

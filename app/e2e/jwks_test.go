@@ -224,7 +224,7 @@ func TestIssuerChangesItsKey(t *testing.T) {
 			}
 		})
 	}
-	wait.Wait()
+	testenv.Wait(t, "the calls end", &wait)
 	testenv.Eventually(t, "the new key is known", func() bool {
 		_, err := v.Verify(sign(t, jwt.SigningMethodRS256, "after", after))
 		return err == nil

@@ -200,7 +200,7 @@ func TestLikesAtOnce(t *testing.T) {
 			})
 		}
 	}
-	calling.Wait()
+	testenv.Wait(t, "the calls end", &calling)
 	s.check("likes", s.likesOf("ann", "/v1/boards/steps/friends?include=likes")[0], fmt.Sprint("ann ", people))
 	listed := s.likers("ann", "/v1/boards/steps/likes/ann", 7)
 	slices.Sort(listed)

@@ -236,7 +236,9 @@ func (s *server) call(token, method, path string, body any) answer {
 		}
 		reader = bytes.NewReader(text)
 	}
-	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, reader)
+	ctx, cancel := context.WithTimeout(s.t.Context(), harness.Patience)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, s.url+path, reader)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func newStreamServerWith(t *testing.T, env *testenv.Env, limits stream.Limits, v
 	go func() { s.ended <- a.Run(ctx, listener) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-s.ended; err != nil {
+		if err := testenv.Receive(t, "Run returns", s.ended); err != nil {
 			t.Error(err)
 		}
 		if err := a.Close(); err != nil {
@@ -96,7 +96,7 @@ func (s *streamServer) openWith(token, query string) (e *events, status int, kin
 // openFrom is openWith behind a proxy that names the client's address.
 func (s *streamServer) openFrom(address, token, query string) (e *events, status int, kind string) {
 	s.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/v1/boards/steps/friends/stream"+query, nil)
 	if err != nil {
 		s.t.Fatal(err)
@@ -154,7 +154,7 @@ func (e *events) ranking() (r models.Ranking) {
 	e.t.Helper()
 	name, data, ok := e.next()
 	if !ok || name != "ranking" {
-		e.t.Fatalf("%v, %s: %s", ok, name, data)
+		e.t.Fatalf("%v, %s: %s, %v", ok, name, data, e.lines.Err())
 	}
 	if err := json.Unmarshal([]byte(data), &r); err != nil {
 		e.t.Fatal(err)
@@ -340,7 +340,7 @@ func TestStreamEnds(t *testing.T) {
 	if n := s.app.Streams.Subscribers(); n != 0 {
 		t.Errorf("%d watch on", n)
 	}
-	if err := <-s.ended; err != nil {
+	if err := testenv.Receive(t, "Run returns", s.ended); err != nil {
 		t.Error(err)
 	}
 	s.ended <- nil

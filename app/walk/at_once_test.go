@@ -98,7 +98,7 @@ func everythingAtOnce(t *testing.T, s *service) {
 	})
 	repeat(func(int) { s.must("op", auth.ScopeAdmin, "GET", "/v1/admin/status", "") })
 	repeat(func(int) { s.firstEvent("u1", "/v1/boards/steps/friends/stream") })
-	running.Wait()
+	testenv.Wait(t, "all that runs ends", &running)
 
 	s.must("u2", "", "PUT", "/v1/me/privacy", `{"hidden":false}`)
 	want := "u6 629 u5 529 u4 429 u3 329 u2 229 u1 129"
@@ -162,16 +162,17 @@ func serve(t *testing.T, env *testenv.Env) *service {
 // call that is refused because a store was too slow is made again.
 func (s *service) must(user models.UserID, scope, method, path, body string) string {
 	s.t.Helper()
-	for {
-		status, text, err := harness.Request(s.t.Context(), s.client, harness.Token(s.t, user, scope), method, s.url+path, body)
-		if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests { // others of the user are running
-			continue
-		}
-		if err != nil || status >= http.StatusMultipleChoices {
-			s.t.Errorf("%s %s: %d, %v, %s", method, path, status, err, text)
-		}
-		return text
+	var status int
+	var text string
+	var err error
+	testenv.Eventually(s.t, method+" "+path+" is not refused", func() bool {
+		status, text, err = harness.Request(s.t.Context(), s.client, harness.Token(s.t, user, scope), method, s.url+path, body)
+		return status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests // others of the user are running
+	})
+	if err != nil || status >= http.StatusMultipleChoices {
+		s.t.Errorf("%s %s: %d, %v, %s", method, path, status, err, text)
 	}
+	return text
 }
 
 // shown returns the users of a ranking with their scores.

@@ -56,7 +56,7 @@ func TestBackup(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	path := <-done
+	path := testenv.Receive(t, "the backup is made", done)
 	equal(t, numbers(t, open(t, filepath.Dir(path)).SQL, "SELECT count(*) FROM numbers WHERE n > 0"), 5000)
 	backUp(t, s)
 	if _, log := s.FileSizes(); log != 0 {

@@ -377,6 +377,35 @@ func Eventually(t testing.TB, what string, condition func() bool) {
 	}
 }
 
+// Receive returns the next value of a channel, or the zero value if it is closed. It fails
+// shutdownTime before the test's own deadline, and may be called while the test is cleaned up.
+func Receive[T any](t testing.TB, what string, from <-chan T) (v T) {
+	t.Helper()
+	var over <-chan time.Time
+	if test, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if deadline, ok := test.Deadline(); ok {
+			over = time.After(time.Until(deadline) - shutdownTime)
+		}
+	}
+	select {
+	case v = <-from:
+	case <-over:
+		t.Fatalf("never: %s", what)
+	}
+	return v
+}
+
+// Wait waits for goroutines, as Receive does.
+func Wait(t testing.TB, what string, running *sync.WaitGroup) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		running.Wait()
+		close(done)
+	}()
+	Receive(t, what, done)
+}
+
 // Must returns the value of a call that can't fail while a test is set up.
 func Must[T any](value T, err error) T {
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,6 +57,16 @@ func TestWaitingInVainFails(t *testing.T) {
 		{"a command", moment, func(t testing.TB) {
 			testenv.StartShell(t, t.TempDir(), nil).Do("echo begun; sleep 3600 & wait")
 		}, "deadline exceeded: begun"},
+		{"a channel", moment, func(t testing.TB) {
+			testenv.Receive(t, "a pig", make(chan int))
+		}, "never: a pig"},
+		{"goroutines", moment, func(t testing.TB) {
+			var running sync.WaitGroup
+			stop := make(chan struct{})
+			defer close(stop)
+			running.Go(func() { <-stop })
+			testenv.Wait(t, "the pigs land", &running)
+		}, "never: the pigs land"},
 		{"a condition that holds", time.Minute, func(t testing.TB) {
 			left := 3
 			testenv.Eventually(t, "it is time", func() bool { left--; return left == 0 })

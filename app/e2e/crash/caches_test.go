@@ -52,7 +52,7 @@ func testKilledCaches(t *testing.T, step string, times int) {
 	}
 	p.Killed()
 	other.Signal(syscall.SIGCONT)
-	c.running.Wait()
+	testenv.Wait(t, "all that runs ends", &c.running)
 	c.check(other)
 	c.check(testenv.Serve(t, env.Config))
 }

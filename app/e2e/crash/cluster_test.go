@@ -179,14 +179,14 @@ func TestCallsDuringAHalfMovedSlot(t *testing.T) {
 		if tt.waits {
 			testenv.Eventually(t, name+" meets the slot", func() bool { return refused() > before+10 })
 		} else {
-			check := <-answered
+			check := testenv.Receive(t, "the answer", answered)
 			check()
 			answered <- check
 		}
 		for cluster.MoveKey(slot, from, to) {
 		}
 		cluster.EndMove(slot, from, to)
-		(<-answered)()
+		testenv.Receive(t, "the answer", answered)()
 	}
 	p.Stop()
 }

@@ -289,7 +289,7 @@ func startLoad(m *folderModel, url string) *load {
 
 // end waits until the users have noticed that the process has ended.
 func (l *load) end() {
-	l.workers.Wait()
+	testenv.Wait(l.t, "the workers end", &l.workers)
 	l.client.CloseIdleConnections()
 }
 
@@ -496,16 +496,16 @@ func (l *load) erase(user models.UserID) (more bool) {
 	l.model.mu.Lock()
 	l.model.leaving[user] = true
 	l.model.mu.Unlock()
-	for {
-		status := l.call(user, "", "DELETE", "/v1/me", `{"confirm":"erase"}`, nil)
-		if status == http.StatusAccepted || status == http.StatusNotFound {
-			l.model.mu.Lock()
-			l.model.erased[user] = l.round
-			delete(l.model.leaving, user)
-			l.model.mu.Unlock()
-		}
-		if status != http.StatusServiceUnavailable {
-			return status != 0
-		}
+	var status int
+	testenv.Eventually(l.t, fmt.Sprintf("the erasure of %s is answered", user), func() bool {
+		status = l.call(user, "", "DELETE", "/v1/me", `{"confirm":"erase"}`, nil)
+		return status != http.StatusServiceUnavailable
+	})
+	if status == http.StatusAccepted || status == http.StatusNotFound {
+		l.model.mu.Lock()
+		l.model.erased[user] = l.round
+		delete(l.model.leaving, user)
+		l.model.mu.Unlock()
 	}
+	return status != 0
 }

@@ -58,7 +58,7 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 	})
 	writer.Kill()
 	link.Cut()
-	<-done
+	testenv.Receive(t, "the call of the dying writer ends", done)
 
 	mark := env.Keys.SetChanging(keys.Friends, 1)
 	ttl := env.Redis.PTTL(ctx, mark).Val()

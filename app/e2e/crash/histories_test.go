@@ -101,7 +101,7 @@ func (h *histories) end() {
 // pause stops the calls and waits for their answers. There are no others than those of last then.
 func (h *histories) pause() {
 	close(h.stop)
-	h.running.Wait()
+	testenv.Wait(h.t, "all that runs ends", &h.running)
 }
 
 // last makes the last calls on all objects, whose answers must fit to what was recorded before.
@@ -186,7 +186,7 @@ func (h *histories) record(o *object) []porcupine.Operation {
 			}
 		})
 	}
-	clients.Wait()
+	testenv.Wait(h.t, "the clients end", &clients)
 	return history
 }
 

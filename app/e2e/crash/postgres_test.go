@@ -83,6 +83,6 @@ func TestPostgresHangs(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testenv.Wait(t, "the calls end", &wg)
 	p.Stop()
 }

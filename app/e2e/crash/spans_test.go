@@ -123,7 +123,7 @@ func (s *movingSpan) ask(p *testenv.Process) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	s.stop = func() {
 		cancel()
-		s.asking.Wait()
+		testenv.Wait(s.t, "the questions end", &s.asking)
 	}
 	s.t.Cleanup(s.stop)
 	token := harness.Token(s.t, "1", "")

@@ -53,16 +53,16 @@ func TestAStoppedReplicaHoldsUpOnlyItsUsers(t *testing.T) {
 	testenv.Eventually(t, "the transaction is held", func() bool { return link.Holding() })
 	stopped.Signal(syscall.SIGSTOP)
 	own.Go(func() {
-		for {
+		testenv.Eventually(t, "the increment is answered", func() bool {
 			status, text, err := give(living, 1, "stopped-1")
-			if status != 503 || err != nil {
-				if status != 200 || err != nil || !strings.Contains(text, `"applied"`) {
-					t.Errorf("%d %s %v", status, text, err)
-				}
-				return
+			if status == 503 && err == nil {
+				return false
 			}
-			<-time.After(10 * time.Millisecond)
-		}
+			if status != 200 || err != nil || !strings.Contains(text, `"applied"`) {
+				t.Errorf("%d %s %v", status, text, err)
+			}
+			return true
+		})
 	})
 	for user := 2; user <= users; user++ {
 		others.Go(func() {
@@ -74,11 +74,11 @@ func TestAStoppedReplicaHoldsUpOnlyItsUsers(t *testing.T) {
 			}
 		})
 	}
-	others.Wait()
-	own.Wait()
+	testenv.Wait(t, "the others' calls end", &others)
+	testenv.Wait(t, "the own calls end", &own)
 	link.Cut()
 	stopped.Signal(syscall.SIGCONT)
-	lost.Wait()
+	testenv.Wait(t, "the lost call ends", &lost)
 	if diff := cmp.Diff(want, sums(t, env.Stores, `SELECT external_id, score FROM score_totals JOIN users USING (user_id) WHERE board = 'gifts'`)); diff != "" {
 		t.Errorf("totals (-want +got):\n%s", diff)
 	}
@@ -138,7 +138,7 @@ func TestAStoppedProcessHearsOfAnErasureLate(t *testing.T) {
 		return time.Since(since) > 5*time.Second
 	})
 	stopped.Signal(syscall.SIGCONT)
-	waiting.Wait()
+	testenv.Wait(t, "the calls that wait end", &waiting)
 	if left := entriesOf(t, env.Redis, env.Keys, old); len(left) > 0 {
 		t.Errorf("the process has written for the old row id: %v", left)
 	}

@@ -69,5 +69,5 @@ func (tr *traffic) awaitMore(n int64) {
 // end stops the workers and waits for their last answers.
 func (tr *traffic) end() {
 	close(tr.stop)
-	tr.wg.Wait()
+	testenv.Wait(tr.t, "the calls end", &tr.wg)
 }

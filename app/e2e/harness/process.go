@@ -69,9 +69,15 @@ func forProcesses(env *testenv.Env) *testenv.Env {
 	return env
 }
 
+// Patience is far longer than the service takes for any answer, so that one that never comes
+// fails the call, whose error names it, and not the whole package.
+const Patience = 5 * time.Minute
+
 // Request sends one request to a running process and returns the status and the
 // body. An error means that no whole answer came.
 func Request(ctx context.Context, client *http.Client, bearer, method, url, body string) (status int, text string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewBufferString(body))
 	if err != nil {
 		return 0, "", err

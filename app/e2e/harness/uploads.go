@@ -110,7 +110,7 @@ func (u *Uploads) Accepted(user models.UserID) int64 {
 // accepted and sent, as CheckPromised does.
 func (u *Uploads) Check(t testing.TB, env *testenv.Env, rdb redis.UniversalClient) {
 	t.Helper()
-	u.wg.Wait()
+	testenv.Wait(t, "the calls end", &u.wg)
 	CheckPromised(t, env, rdb, DayBucket(t, env, u.Date), u.Promised, u.sent)
 }
 

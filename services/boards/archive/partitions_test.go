@@ -47,7 +47,7 @@ func TestEnsurePartitionsConcurrently(t *testing.T) {
 				}
 			})
 		}
-		callers.Wait()
+		testenv.Wait(t, "the callers end", &callers)
 		if got, want := f.partitions(), []string{"202611", "202612"}; !slices.Equal(got, want) {
 			t.Errorf("partitions %v, want %v", got, want)
 		}

@@ -31,12 +31,12 @@ func TestTwoArchivers(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		<-begun
+		testenv.Receive(t, "the first run begins", begun)
 		if _, err := f.archiveOver(f.boards).Archive(t.Context(), b, func(int64) {}); models.CodeOf(err) != models.CodeArchiveRunning {
 			t.Errorf("the second one: %v", err)
 		}
 		close(goOn)
-		first.Wait()
+		testenv.Wait(t, "the first run ends", &first)
 		f.checkArchived(b, ranked(entries))
 	})
 }
@@ -59,7 +59,7 @@ func TestAnArchiverThatStandsStill(t *testing.T) {
 		_, err := stopped.Archive(context.WithoutCancel(t.Context()), b, func(int64) {})
 		failed <- err
 	}()
-	<-reading
+	testenv.Receive(t, "the run reads", reading)
 	// It reads ahead. If it locked the bucket only now, it would end the session of the next run.
 	testenv.Eventually(t, "the bucket is locked", func() bool {
 		var locks int
@@ -71,7 +71,7 @@ func TestAnArchiverThatStandsStill(t *testing.T) {
 		t.Errorf("the next run is %+v", run)
 	}
 	close(goOn)
-	if err := <-failed; err == nil {
+	if err := testenv.Receive(t, "the run ends", failed); err == nil {
 		t.Error("the run of the stopped process has not failed")
 	}
 	f.checkArchived(b, ranked(entries))

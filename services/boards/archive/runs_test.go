@@ -80,7 +80,7 @@ func TestConcurrentRunsWithASmallPool(t *testing.T) {
 	}
 	testenv.Eventually(t, "every run ends", func() bool { return len(ended) == len(buckets) })
 	for range buckets {
-		if err := <-ended; err != nil {
+		if err := testenv.Receive(t, "a run ends", ended); err != nil {
 			t.Error(err)
 		}
 	}
@@ -134,7 +134,7 @@ func TestTwoRunsAtATime(t *testing.T) {
 		}
 	}
 	close(goOn)
-	callers.Wait()
+	testenv.Wait(t, "the callers end", &callers)
 	if most != 2 {
 		t.Errorf("%d runs at a time", most)
 	}

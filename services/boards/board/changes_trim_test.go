@@ -39,7 +39,7 @@ func newTrimming(t *testing.T, env *testenv.Env) *trimming {
 	s.poll = func(ctx context.Context) {
 		var reads sync.WaitGroup
 		follower.Poll(ctx, []*changes.Stream[board.ChangeStream, board.Change]{s.stream}, &reads)
-		reads.Wait()
+		testenv.Wait(t, "the reads end", &reads)
 	}
 	return s
 }

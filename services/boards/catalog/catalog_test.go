@@ -298,7 +298,7 @@ func TestConcurrentMakersAgree(t *testing.T) {
 				buckets = append(buckets, bucket)
 			})
 		}
-		wg.Wait()
+		testenv.Wait(t, "the calls end", &wg)
 		for _, bucket := range buckets {
 			if bucket.Shards != buckets[0].Shards {
 				t.Errorf("one replica has %d shards, another %d", bucket.Shards, buckets[0].Shards)

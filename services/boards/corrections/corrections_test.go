@@ -177,7 +177,7 @@ func TestOneHolds(t *testing.T) {
 				mu.Unlock()
 			})
 		}
-		wg.Wait()
+		testenv.Wait(t, "the calls end", &wg)
 		if codes[""] != 1 || codes[models.CodeCorrectionExists] != 8 {
 			t.Errorf("answers %v", codes)
 		}

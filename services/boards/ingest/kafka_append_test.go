@@ -37,9 +37,10 @@ func TestKafkaAppendWithoutBrokers(t *testing.T) {
 	p.Start()
 	testenv.Eventually(t, "the queue takes updates again", func() bool { return q.Append(t.Context(), updatesOf(10, 3)) == nil })
 	got := newCollector(t)
-	for !slices.ContainsFunc(got.updates(), func(u ingest.Update) bool { return u.Score == 3 }) {
+	testenv.Eventually(t, "the updates are received", func() bool {
 		got.take(q)
-	}
+		return slices.ContainsFunc(got.updates(), func(u ingest.Update) bool { return u.Score == 3 })
+	})
 }
 
 // A broker that hangs delays a call no longer than its timeout, and the next

@@ -167,9 +167,12 @@ func (c *collector) add(d ingest.Delivery) {
 // fill receives until n messages are collected.
 func (c *collector) fill(q ingest.Queue, n int) {
 	c.t.Helper()
-	for len(c.messages) < n {
-		c.take(q)
-	}
+	testenv.Eventually(c.t, fmt.Sprintf("%d messages are received", n), func() bool {
+		if len(c.messages) < n {
+			c.take(q)
+		}
+		return len(c.messages) >= n
+	})
 	if len(c.messages) > n {
 		c.t.Errorf("%d messages were received, want %d", len(c.messages), n)
 	}
@@ -314,23 +317,26 @@ func TestKafkaConsumersShareAndTakeOver(t *testing.T) {
 	a, b := p.open(), p.open()
 	ofA, ofB := newCollector(t), newCollector(t)
 	appendAll(t, a, updatesOf(300, 1))
-	for !p.shared(2, 6) {
+	testenv.Eventually(t, "both consumers share the partitions", func() bool {
 		ofA.take(a)
 		ofB.take(b)
-	}
+		return p.shared(2, 6)
+	})
 	ofA.acknowledge(a)
 	ofB.acknowledge(b)
 	appendAll(t, a, updatesOf(300, 2))
-	for len(ofA.deliveries) == 0 || len(ofB.deliveries) == 0 {
+	testenv.Eventually(t, "both consumers receive", func() bool {
 		ofA.take(a)
 		ofB.take(b)
-	}
+		return len(ofA.deliveries) > 0 && len(ofB.deliveries) > 0
+	})
 	a.Close()
 	appendAll(t, b, updatesOf(300, 3))
-	for sum(p.committed()) < 900 {
+	testenv.Eventually(t, "everything is acknowledged", func() bool {
 		ofB.take(b)
 		ofB.acknowledge(b)
-	}
+		return sum(p.committed()) >= 900
+	})
 	for _, d := range ofA.deliveries {
 		for _, m := range d.Messages {
 			if _, ok := ofB.messages[m.Position]; !ok {
@@ -366,9 +372,10 @@ func TestKafkaAcknowledgesOnlyItsPartitions(t *testing.T) {
 
 	b := p.open()
 	ofB := newCollector(t)
-	for !p.shared(2, 4) || len(ofB.messages) == 0 { // a does nothing meanwhile, and delays no rebalance
+	testenv.Eventually(t, "the second consumer receives", func() bool { // a does nothing meanwhile, and delays no rebalance
 		ofB.take(b)
-	}
+		return p.shared(2, 4) && len(ofB.messages) > 0
+	})
 	if got := p.committed(); len(got) != 0 {
 		t.Errorf("committed when partitions changed hands: %v", got)
 	}

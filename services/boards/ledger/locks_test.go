@@ -39,17 +39,11 @@ func (p *fixture) stuck(fn func(tx *gorm.DB), statements ...string) {
 
 // repeat sends an increment until it is counted.
 func (p *fixture) repeat(board string, i ledger.Increment) {
-	for {
-		results, err := p.ledger.Add(p.t.Context(), board, []ledger.Increment{i})
-		switch {
-		case p.t.Context().Err() != nil:
-			return
-		case models.CodeOf(err) == models.CodeUnavailable:
-			continue
-		case err != nil || results[0].Status == ledger.Rejected:
-			p.t.Errorf("%+v: %v, %v", i, results, err)
-		}
-		return
+	results, err := testenv.Available(p.t, func() ([]ledger.Result, error) {
+		return p.ledger.Add(p.t.Context(), board, []ledger.Increment{i})
+	})
+	if err != nil || results[0].Status == ledger.Rejected {
+		p.t.Errorf("%+v: %v, %v", i, results, err)
 	}
 }
 
@@ -118,12 +112,12 @@ func (p *fixture) checkOthersGoOn(board, statement string) {
 				}
 			})
 		}
-		others.Wait()
+		testenv.Wait(p.t, "the others' calls end", &others)
 		if counted.Load() {
 			p.t.Error("an increment was counted although its user's rows are locked")
 		}
 	}, statement)
-	own.Wait()
+	testenv.Wait(p.t, "the own calls end", &own)
 	want := make(map[string]int64)
 	for user := range models.RowID(users) {
 		for n := range calls {
@@ -201,7 +195,7 @@ func TestALockedTable(t *testing.T) {
 		}
 		testenv.Eventually(t, "the increments wait", func() bool { return p.ledger.Stats().Locked.Load() >= 3 })
 	}, `LOCK TABLE score_totals`)
-	wg.Wait()
+	testenv.Wait(t, "the calls end", &wg)
 	if n := len(p.events("gifts")); n != 4 {
 		t.Errorf("%d increments are stored", n)
 	}
@@ -228,7 +222,7 @@ func TestTheTransactionOfAStoppedProcessEnds(t *testing.T) {
 	testenv.Eventually(t, "the transaction is held", func() bool { return link.Holding() })
 	p.repeat("gifts", inc(1, 1, "stopped"))
 	cancel()
-	wg.Wait()
+	testenv.Wait(t, "the calls end", &wg)
 	link.Cut()
 	if got := briefs(p.add("gifts", inc(1, 1, "b"), inc(1, 1, "stopped"))); got[0] != "b applied 3 at 13:00:00.000" || got[1] != "stopped duplicate 2 at 13:00:00.000" {
 		t.Error(got)

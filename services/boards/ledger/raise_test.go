@@ -162,7 +162,7 @@ func TestAHungServerDelaysItsOwnUsersOnly(t *testing.T) {
 			}
 		}
 		close(boards.hang)
-		hanging.Wait()
+		testenv.Wait(t, "the hanging raise ends", &hanging)
 		if got := p.inRedis("gifts"); len(got) != 6 {
 			t.Errorf("on the board: %v", got)
 		}

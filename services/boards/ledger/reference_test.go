@@ -166,7 +166,7 @@ func TestConcurrentIncrements(t *testing.T) {
 					}
 				})
 			}
-			wg.Wait()
+			testenv.Wait(t, "the calls end", &wg)
 			chains := make(map[models.RowID][]ledger.Result)
 			for id, results := range all {
 				var applied []ledger.Result

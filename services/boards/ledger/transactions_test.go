@@ -45,7 +45,7 @@ func TestOverlappingListsDoNotBlockEachOther(t *testing.T) {
 					}
 				})
 			}
-			wg.Wait()
+			testenv.Wait(t, "the calls end", &wg)
 		}
 		if n := len(p.events(board)); n != 2000 {
 			t.Errorf("%d increments are stored", n)
@@ -91,7 +91,7 @@ func TestTheTurnOfTheHour(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testenv.Wait(t, "the calls end", &wg)
 	for user := range models.RowID(20) {
 		// Clients of the faster replica were rejected only when the window was full.
 		if sum := p.sumOf(user + 1); sum != largest {
@@ -172,7 +172,7 @@ func TestHoursTakeTurns(t *testing.T) {
 		})
 		return held
 	})
-	wg.Wait()
+	testenv.Wait(t, "the calls end", &wg)
 	if !errors.Is(err, held) {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestCallsShareTransactions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wg.Wait()
+	testenv.Wait(t, "the calls end", &wg)
 	if got := brief(p.add("gifts", inc(1, 1, "last"))[0]); got != "last applied 53 at 13:00:00.000" {
 		t.Error(got)
 	}

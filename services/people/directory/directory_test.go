@@ -206,7 +206,7 @@ func TestEnsureManyAtOnce(t *testing.T) {
 			results[i] = rows
 		})
 	}
-	wg.Wait()
+	testenv.Wait(t, "the calls end", &wg)
 	for i, rows := range results {
 		if !slices.Equal(rows, results[0]) {
 			t.Errorf("process %d has other rows than the first", i)
@@ -231,7 +231,7 @@ func TestConcurrentCreation(t *testing.T) {
 			}))[0]
 		})
 	}
-	wg.Wait()
+	testenv.Wait(t, "the calls end", &wg)
 	if distinct := slices.Compact(slices.Sorted(slices.Values(rows))); len(distinct) != 1 || distinct[0] == 0 {
 		t.Errorf("%d rows: %v", len(distinct), distinct)
 	}
@@ -255,7 +255,7 @@ func TestConcurrentCreation(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testenv.Wait(t, "the calls end", &wg)
 	for i, got := range results {
 		if !slices.Equal(got, results[0]) {
 			t.Errorf("process %d has other rows than the first", i)
@@ -552,7 +552,7 @@ func TestNoStampede(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testenv.Wait(t, "the calls end", &wg)
 	// Two hundred calls with 50 misses each: two statements at a time read the records
 	// that no other one has read.
 	if n := s.Stats().Queries.Load() - before; n > 20 {

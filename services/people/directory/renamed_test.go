@@ -166,7 +166,7 @@ func TestRenamesAtOnce(t *testing.T) {
 				running.Go(func() { errs[i] = []*directory.Service{s, other}[i%2].Rename(ctx, name, to) })
 			}
 			running.Go(func() { created = testenv.Must(other.Ensure(ctx, to))[0] })
-			running.Wait()
+			testenv.Wait(t, "all that runs ends", &running)
 			won := models.RowID(0)
 			for i, err := range errs {
 				switch {

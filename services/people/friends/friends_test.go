@@ -417,7 +417,7 @@ func TestConcurrentChangesOfAPair(t *testing.T) {
 				return err
 			})
 		}
-		wg.Wait()
+		testenv.Wait(t, "the calls end", &wg)
 		var links []models.Friendship
 		if err := env.Gorm.Find(&links).Error; err != nil {
 			t.Fatal(err)

@@ -110,7 +110,7 @@ func TestImportsAmongOtherChanges(t *testing.T) {
 			return err
 		})
 	}
-	working.Wait()
+	testenv.Wait(t, "the work ends", &working)
 	graph := stored(t, env, 1, people)
 	want := make(map[models.RowID][]models.RowID)
 	for side := range graph.friends {
@@ -156,7 +156,7 @@ func TestImportOfAFriendshipThatIsAddedMeanwhile(t *testing.T) {
 	if err := other.Commit().Error; err != nil {
 		t.Fatal(err)
 	}
-	<-imported
+	testenv.Receive(t, "the import ends", imported)
 	if err != nil || added != 1 || len(rejected) != 0 {
 		t.Errorf("%d added, rejected %v, %v", added, rejected, err)
 	}

@@ -144,7 +144,7 @@ func TestLimitsUnderConcurrentCalls(t *testing.T) {
 					}
 				})
 			}
-			calls.Wait()
+			testenv.Wait(t, "the calls end", &calls)
 			list := testenv.Must(replicas[0].Requests(t.Context(), from, time.Time{}, 0, 50))
 			if created.Load() != 5 || len(list) != 5 {
 				t.Errorf("limits %+v: %d requests were created, %d are listed, want 5", limits, created.Load(), len(list))

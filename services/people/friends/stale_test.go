@@ -60,7 +60,7 @@ func TestReadersRacingWriters(t *testing.T) {
 		}
 	}
 	close(stop)
-	readers.Wait()
+	testenv.Wait(t, "the readers end", &readers)
 }
 
 // Two masters at once: a process changes friends on the old one after another

@@ -490,9 +490,9 @@ func TestHidingRacesWithJoining(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			changing.Wait()
+			testenv.Wait(t, "the change ends", &changing)
 			close(done)
-			reading.Wait()
+			testenv.Wait(t, "the reader ends", &reading)
 			if ids := testenv.Must(f.IDs(ctx, group.ID, 1)); !slices.Equal(ids, []models.RowID{1}) {
 				t.Fatalf("1 sees %v", ids)
 			}
@@ -543,7 +543,7 @@ func TestManyJoinTheLastPlaces(t *testing.T) {
 				joined.add(err)
 			})
 		}
-		running.Wait()
+		testenv.Wait(t, "all that runs ends", &running)
 		if diff := cmp.Diff(map[models.Code]int{"": room, models.CodeGroupFull: 2 * room}, joined.codes); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
@@ -585,7 +585,7 @@ func TestAUserJoinsManyGroups(t *testing.T) {
 				joined.add(err)
 			})
 		}
-		running.Wait()
+		testenv.Wait(t, "all that runs ends", &running)
 		if diff := cmp.Diff(map[models.Code]int{"": room, models.CodeGroupLimit: tries - room}, joined.codes); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
@@ -622,7 +622,7 @@ func TestConcurrentChanges(t *testing.T) {
 				}
 			})
 		}
-		running.Wait()
+		testenv.Wait(t, "all that runs ends", &running)
 		var lost int64
 		err := env.Gorm.Raw(`SELECT count(*) FROM groups g WHERE NOT EXISTS (
 			SELECT 1 FROM group_members m WHERE m.group_id = g.group_id AND m.user_id = g.owner_id)`).Scan(&lost).Error

@@ -268,10 +268,10 @@ func TestHidingRacesWithBefriending(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		changes.Wait()
+		testenv.Wait(t, "the changes end", &changes)
 		got := other.shown(t, friend)
 		close(done)
-		readers.Wait()
+		testenv.Wait(t, "the readers end", &readers)
 		if len(got) != 0 {
 			t.Fatalf("round %d: the friend is shown %v", round, got)
 		}

@@ -43,7 +43,7 @@ func TestWaitingCallsShareAFlush(t *testing.T) {
 	call := func(i int, items ...int) { wg.Go(func() { results[i] = b.Submit(t.Context(), items) }) }
 
 	call(0, 10)
-	if got := <-gate.entered; !slices.Equal(got, []int{10}) {
+	if got := testenv.Receive(t, "a flush begins", gate.entered); !slices.Equal(got, []int{10}) {
 		t.Errorf("first flush: %v", got)
 	}
 	call(1, 11)
@@ -53,12 +53,12 @@ func TestWaitingCallsShareAFlush(t *testing.T) {
 	call(3, 14)
 	testenv.Eventually(t, "the fourth call waits", func() bool { return b.Waiting() == 3 })
 	gate.pass <- nil
-	if got := <-gate.entered; !slices.Equal(got, []int{11, 12, 13, 14}) {
+	if got := testenv.Receive(t, "a flush begins", gate.entered); !slices.Equal(got, []int{11, 12, 13, 14}) {
 		t.Errorf("second flush: %v", got)
 	}
 	broken := errors.New("broken")
 	gate.pass <- []error{nil, nil, broken, nil}
-	wg.Wait()
+	testenv.Wait(t, "the calls end", &wg)
 	if results[0] != nil || results[1] != nil || !errors.Is(results[2], broken) || results[3] != nil {
 		t.Errorf("results %v", results)
 	}
@@ -76,7 +76,7 @@ func TestDisconnectedClientsDoNotCancelWrites(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	<-gate.entered
+	testenv.Receive(t, "a flush begins", gate.entered)
 	ctx, disconnect := context.WithCancel(t.Context())
 	gone := make(chan error)
 	go func() { gone <- b.Submit(ctx, []int{2}) }()
@@ -88,15 +88,15 @@ func TestDisconnectedClientsDoNotCancelWrites(t *testing.T) {
 	})
 	testenv.Eventually(t, "both calls wait", func() bool { return b.Waiting() == 2 })
 	disconnect()
-	if err := <-gone; models.CodeOf(err) != models.CodeUnavailable {
+	if err := testenv.Receive(t, "the call ends", gone); models.CodeOf(err) != models.CodeUnavailable {
 		t.Errorf("the disconnected call returned %v", err)
 	}
 	gate.pass <- nil
-	if got := <-gate.entered; !slices.Equal(got, []int{2, 3}) {
+	if got := testenv.Receive(t, "a flush begins", gate.entered); !slices.Equal(got, []int{2, 3}) {
 		t.Errorf("flushed %v", got)
 	}
 	gate.pass <- nil
-	wg.Wait()
+	testenv.Wait(t, "the calls end", &wg)
 	b.Close()
 }
 
@@ -131,7 +131,7 @@ func TestClose(t *testing.T) {
 		})
 	}
 	var flushed []int
-	flushed = append(flushed, <-gate.entered...)
+	flushed = append(flushed, testenv.Receive(t, "a flush begins", gate.entered)...)
 	testenv.Eventually(t, "two calls wait", func() bool { return b.Waiting() == 2 })
 	closed := make(chan struct{})
 	go func() {
@@ -140,11 +140,11 @@ func TestClose(t *testing.T) {
 	}()
 	for range 2 {
 		gate.pass <- nil
-		flushed = append(flushed, <-gate.entered...)
+		flushed = append(flushed, testenv.Receive(t, "a flush begins", gate.entered)...)
 	}
 	gate.pass <- nil
-	<-closed
-	wg.Wait()
+	testenv.Receive(t, "Close returns", closed)
+	testenv.Wait(t, "the calls end", &wg)
 	slices.Sort(flushed)
 	if !slices.Equal(flushed, []int{0, 1, 2}) {
 		t.Errorf("flushed %v", flushed)
@@ -184,7 +184,7 @@ func TestLoad(t *testing.T) {
 			}
 		})
 	}
-	wg.Wait()
+	testenv.Wait(t, "the calls end", &wg)
 	b.Close()
 	slices.Sort(seen)
 	if len(seen) != callers*calls || len(slices.Compact(seen)) != callers*calls {
@@ -207,9 +207,9 @@ func TestTwoWorkers(t *testing.T) {
 		})
 	}
 	call(1)
-	first := <-gate.entered
+	first := testenv.Receive(t, "a flush begins", gate.entered)
 	call(2)
-	second := <-gate.entered // before the first has passed
+	second := testenv.Receive(t, "a flush begins", gate.entered) // before the first has passed
 	if !slices.Equal(first, []int{1}) || !slices.Equal(second, []int{2}) {
 		t.Errorf("flushed %v and %v", first, second)
 	}
@@ -223,12 +223,12 @@ func TestTwoWorkers(t *testing.T) {
 	default:
 	}
 	gate.pass <- nil
-	if got := <-gate.entered; !slices.Equal(got, []int{3, 4, 5}) {
+	if got := testenv.Receive(t, "a flush begins", gate.entered); !slices.Equal(got, []int{3, 4, 5}) {
 		t.Errorf("the next flush: %v", got)
 	}
 	gate.pass <- nil
 	gate.pass <- nil
-	wg.Wait()
+	testenv.Wait(t, "the calls end", &wg)
 	b.Close()
 }
 
@@ -246,7 +246,7 @@ func TestFullQueue(t *testing.T) {
 		})
 	}
 	call(1)
-	<-gate.entered
+	testenv.Receive(t, "a flush begins", gate.entered)
 	for i := range 50 {
 		call(1000)
 		testenv.Eventually(t, "the call waits", func() bool { return b.Waiting() == i+1 })
@@ -255,11 +255,11 @@ func TestFullQueue(t *testing.T) {
 		t.Errorf("one more: %v", err)
 	}
 	gate.pass <- nil
-	if got := <-gate.entered; len(got) != 50_000 {
+	if got := testenv.Receive(t, "a flush begins", gate.entered); len(got) != 50_000 {
 		t.Errorf("%d items are flushed", len(got))
 	}
 	gate.pass <- nil
-	wg.Wait()
+	testenv.Wait(t, "the calls end", &wg)
 	b.Close()
 }
 

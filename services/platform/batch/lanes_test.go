@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"stepboard/internal/testenv"
 	"stepboard/services/platform/batch"
 )
 
@@ -32,14 +33,14 @@ func TestLanesDoNotWaitForEachOther(t *testing.T) {
 			t.Errorf("the call that waits: %v", err)
 		}
 	})
-	<-entered
+	testenv.Receive(t, "a flush begins", entered)
 	for range 100 {
 		if err := lanes.Submit(t.Context(), []int{11, 12}); err != nil {
 			t.Fatalf("a call of another lane: %v", err)
 		}
 	}
 	close(hung)
-	waiting.Wait()
+	testenv.Wait(t, "the calls that wait end", &waiting)
 	lanes.Close()
 	if err := lanes.Submit(t.Context(), []int{1}); !errors.Is(err, batch.ErrClosed) {
 		t.Errorf("after Close: %v", err)
@@ -68,7 +69,7 @@ func TestACallOfSeveralLanes(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	submitting.Wait()
+	testenv.Wait(t, "the calls end", &submitting)
 	slices.SortFunc(flushed, slices.Compare)
 	if !slices.EqualFunc(flushed, [][]int{{11, 12}, {21, 22}}, slices.Equal) {
 		t.Errorf("flushed %v", flushed)

@@ -255,7 +255,7 @@ func TestTakeConcurrently(t *testing.T) {
 			}
 		})
 	}
-	callers.Wait()
+	testenv.Wait(t, "the callers end", &callers)
 	if n := passed.Load(); n < 100 || n > 110 {
 		t.Errorf("%d calls have passed, want 100 to 110", n)
 	}

@@ -109,7 +109,7 @@ func (f *fixture) deliverAs(records outcomes.Records) {
 	running.Go(func() { d.Run(ctx) })
 	f.t.Cleanup(func() {
 		cancel()
-		running.Wait()
+		testenv.Wait(f.t, "all that runs ends", &running)
 	})
 }
 

@@ -241,7 +241,7 @@ func TestNoCopyIsOlderThanTheBound(t *testing.T) {
 		return reader.near(set) && reader.read(set) == 1+tr.version[set]
 	})
 	close(stop)
-	readers.Wait()
+	testenv.Wait(t, "the readers end", &readers)
 	if near := reader.circles.Stats().Near.Load(); near == 0 {
 		t.Error("nothing was read from memory")
 	}

@@ -256,9 +256,9 @@ func TestRaisesWhileAnOrderIsMade(t *testing.T) {
 			}
 		}
 	})
-	<-begun
+	testenv.Receive(t, "writing begins", begun)
 	c.HoldOrders(t.Context())
-	writing.Wait()
+	testenv.Wait(t, "the writer ends", &writing)
 	rounds(t, c)
 	w, _, ok := c.Window(bucket, board.Top, 0, users+1000)
 	if !ok || w.Total != int64(len(w.Behind)) {

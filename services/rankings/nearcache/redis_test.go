@@ -302,8 +302,8 @@ func TestProcessesOverBadConnections(t *testing.T) {
 	}
 	testenv.Eventually(t, "there were enough answers", func() bool { return proven.Load() > 20_000 })
 	cancel()
-	running.Wait()
-	faults.Wait()
+	testenv.Wait(t, "all that runs ends", &running)
+	testenv.Wait(t, "the faults end", &faults)
 	all := make([]models.RowID, users)
 	for i := range all {
 		all[i] = models.RowID(i + 1)

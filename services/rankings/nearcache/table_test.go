@@ -60,9 +60,9 @@ func TestRaisesAtTheSameTime(t *testing.T) {
 			}
 		})
 	}
-	writing.Wait()
+	testenv.Wait(t, "the writer ends", &writing)
 	close(stop)
-	reading.Wait()
+	testenv.Wait(t, "the reader ends", &reading)
 	for i, row := range rows {
 		want := max(most[0][i], most[1][i], most[2][i], most[3][i])
 		if got := table.composite(row); got != want {

@@ -185,7 +185,7 @@ func TestConcurrentReadersDuringAnArchival(t *testing.T) {
 			f.mustArchive(other, b)
 		}
 		close(stop)
-		reading.Wait()
+		testenv.Wait(t, "the reader ends", &reading)
 		for i := range buckets {
 			got, err := withoutHistory(f.caller(day - 1 + models.Date(i)).callAll(t.Context()))
 			if err != nil {
