@@ -8,7 +8,7 @@ export type Ranking = components['schemas']['Ranking'];
 // The service sends the first event at once and a keep-alive comment every 15 s. A
 // stream that is silent for longer is buffered or blocked on the way.
 const firstEventTimeout = 5000;
-const silenceTimeout = 40_000;
+const silenceTimeout = 25_000;
 const reconnectDelay = 500;
 const pollInterval = 3000;
 // After this many polls the stream is tried again.
@@ -183,7 +183,8 @@ export function followRanking(
         } catch (cause) {
           if (run !== current) return;
           const error = asError(cause);
-          if (error.permanent || error.wait) fail(error);
+          // What was live is not any more, however long the next answer takes.
+          if (error.permanent || error.wait || last.state === 'live') fail(error);
           if (error.permanent) return;
           wait = error.wait;
         }

@@ -100,7 +100,7 @@ test('A stream without a first event for 5 s is polled, and tried again', async 
   live.stop();
 });
 
-test('Comments keep a stream open, and 40 s of silence end it', async () => {
+test('Comments keep a stream open, and 25 s of silence end it', async () => {
   const stream = new FakeStream();
   const { live, seen, clock } = start([stream.answer, polled(2)]);
   await settle();
@@ -110,10 +110,10 @@ test('Comments keep a stream open, and 40 s of silence end it', async () => {
     stream.send(': still here\n\n');
     await settle();
   }
-  await clock.advance(39_999);
+  await clock.advance(24_999);
   assert.deepEqual(seen, ['live 1']);
   await clock.advance(1);
-  assert.deepEqual(seen, ['live 1', 'polling 2']);
+  assert.deepEqual(seen, ['live 1', 'offline 1 0', 'polling 2']);
   live.stop();
 });
 
