@@ -295,16 +295,23 @@ func (p *page) goTo(hash string) {
 
 func eval[T any](p *page, js string) T {
 	p.t.Helper()
-	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](js))
+	v, err := evaluate(p, chromedp.Evaluate[T](js))
 	p.must(err)
 	return v
+}
+
+// evaluate asks the page. A question that the page never answers is an error.
+func evaluate[T any](p *page, question chromedp.Action[T]) (T, error) {
+	ctx, cancel := context.WithTimeout(p.ctx, longestWait)
+	defer cancel()
+	return chromedp.Run(ctx, question)
 }
 
 // ask evaluates a JavaScript expression, and waits for what it promises. left reports that the page
 // left for another one meanwhile; then there is no value.
 func ask[T any](p *page, js string) (v T, left bool) {
 	p.t.Helper()
-	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
+	v, err := evaluate(p, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
 	refused := new(cdproto.Error)
 	if errors.As(err, &refused) && refused.Message == "Inspected target navigated or closed" {
 		return v, true

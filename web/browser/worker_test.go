@@ -55,7 +55,7 @@ const keptFiles = `(async () => {
 // promised returns what a promise resolves to.
 func promised[T any](p *page, js string) T {
 	p.t.Helper()
-	v, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
+	v, err := evaluate(p, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
 	p.must(err)
 	return v
 }
