@@ -54,7 +54,7 @@ func (c *lineCheck) good(number int, users ...models.UserID) {
 // were bad.
 func (c *lineCheck) end() error {
 	if c.damagedIDs > 0 {
-		c.report.Warn(c.damagedAt, fmt.Sprintf("the id %s is what a spreadsheet or a data frame makes of a number; %d ids are like it, "+
+		c.report.Warn(c.damagedAt, fmt.Sprintf("a spreadsheet or a data frame has made the id %s of a number; %d ids are like it, "+
 			"and several people may have got the same one: export the file again, with ids as text", c.damaged, c.damagedIDs))
 	}
 	return c.allBad()
