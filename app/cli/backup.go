@@ -22,9 +22,9 @@ func (p *program) backupCommand() *cobra.Command {
 		Use:   "backup FILE",
 		Short: "Write a copy of a data folder's database to a file",
 		Long: "Write a copy of a data folder's database, as it is now, to a file, also while the folder is served. The copy\n" +
-			"was checked, only this account can read it, and the file is complete or as it was before. It replaces neither\n" +
-			"a link nor a file of another account. Meanwhile the folder needs as much free space as the database takes.\n" +
-			"The file secret of the folder is not in it.",
+			"was checked, only this account can read it, and the file is complete or as it was before. It replaces no\n" +
+			"link, and writes no file or pipe of another account. Meanwhile the folder needs as much free space as the\n" +
+			"database takes. The file secret of the folder is not in it.",
 		Args: cobra.ExactArgs(1),
 		RunE: p.run(func(ctx context.Context, args []string) error {
 			if p.app == nil {

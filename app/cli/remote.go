@@ -91,8 +91,8 @@ type files interface {
 	// open opens a file for reading, or standard input if the path is "-", and unpacks it.
 	open(path string) (io.ReadCloser, error)
 	// create begins a file that only this account can read. Nothing of it is there until it is
-	// complete. It replaces neither a link nor a file of another account; a pipe or a device is
-	// written as it is.
+	// complete. It replaces neither a link nor a file of another account; a pipe or a device that is
+	// this account's or root's is written as it is.
 	create(path string) (newFile, error)
 }
 
@@ -128,15 +128,20 @@ type ownFiles struct{}
 func (ownFiles) open(path string) (io.ReadCloser, error) { return openInput(path) }
 
 func (ownFiles) create(path string) (newFile, error) {
-	if !replaced(path) {
+	// Behind a link, and in a folder that others may write, a file or a pipe may be somebody else's. The
+	// devices of root, and its links such as /dev/stdout, are for everybody.
+	whole := replaced(path)
+	switch info, err := os.Lstat(path); {
+	case err != nil && whole: // nothing has this name
+	case err != nil:
+		return nil, err
+	case whole && info.Mode()&os.ModeSymlink != 0:
+		return nil, fmt.Errorf("%s is a link: name the file itself", path)
+	case ofAnother(info) && (whole || !ofRoot(info)):
+		return nil, fmt.Errorf("%s belongs to another account: choose another name", path)
+	case !whole:
 		file, err := os.OpenFile(path, os.O_WRONLY, 0)
 		return &outlet{file}, err
-	}
-	// Behind a link, and in a folder that others may write, a file may be somebody else's.
-	if info, err := os.Lstat(path); err == nil && info.Mode()&os.ModeSymlink != 0 {
-		return nil, fmt.Errorf("%s is a link: name the file itself", path)
-	} else if err == nil && ofAnother(info) {
-		return nil, fmt.Errorf("%s belongs to another account: choose another name", path)
 	}
 	dir, name := filepath.Split(path)
 	if stores.Keeps(path) || name == secretName && stores.HasDatabase(dir) {
