@@ -287,6 +287,9 @@ func (s *Buckets) propose(b *Board, now time.Time) *models.Bucket {
 
 // ensure makes the proposed bucket unless it exists, and returns the stored one.
 func (s *Buckets) ensure(ctx context.Context, proposed *models.Bucket) (*models.Bucket, error) {
+	if bucket, ok := s.cached(proposed.Board, proposed.Name); ok {
+		return bucket, nil // as for nearly each upload
+	}
 	made, err := s.Make(ctx, []*models.Bucket{proposed})
 	if err != nil {
 		return nil, err
