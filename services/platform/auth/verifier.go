@@ -138,9 +138,12 @@ type claims struct {
 // several subjects, where an issuer may have looked at the first.
 func (c *claims) UnmarshalJSON(text []byte) error {
 	type fields claims // without this method
-	return json.Unmarshal(text, (*fields)(c), json.WithUnmarshalers(json.JoinUnmarshalers(
-		json.UnmarshalFromFunc(refuseNull), json.UnmarshalFunc(unmarshalDate))))
+	return json.Unmarshal(text, (*fields)(c), claimTypes)
 }
+
+// claimTypes decodes claims of their own types only. It is made once, because it remembers how
+// each type is decoded.
+var claimTypes = json.WithUnmarshalers(json.JoinUnmarshalers(json.UnmarshalFromFunc(refuseNull), json.UnmarshalFunc(unmarshalDate)))
 
 // refuseNull returns errNull for null, and errors.ErrUnsupported, which leaves the value to
 // the next unmarshaler, for all else.
