@@ -3,7 +3,6 @@ package stores
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -143,21 +142,27 @@ func checkSchema(ctx context.Context, clock models.Clock, path string) error {
 	if err != nil {
 		return err
 	}
+	var wants []string
 	_, newest, err := m.Status(ctx)
+	if err == nil {
+		err = fresh.Gorm.WithContext(ctx).Raw(schemaQuery).Scan(&wants).Error // the table of versions
+	}
 	if err != nil {
 		return err
 	}
-	version, err := conn.version(ctx, has, fresh.SQL)
+	if len(wants) == 0 || missing(wants, has) != "" {
+		return errNotStepboards
+	}
+	version, err := conn.version(ctx)
 	if err != nil {
 		return err
 	}
 	if version > newest {
 		return newerVersion(version, newest)
 	}
-	if err := m.UpTo(ctx, version); err != nil {
-		return err
+	if err = m.UpTo(ctx, version); err == nil {
+		err = fresh.Gorm.WithContext(ctx).Raw(schemaQuery).Scan(&wants).Error
 	}
-	wants, err := schemaOf(ctx, fresh.SQL)
 	if err != nil {
 		return err
 	}
@@ -180,38 +185,13 @@ func missing(list, in []string) string {
 	return ""
 }
 
-// schemaOf returns what schemaQuery lists of a database.
-func schemaOf(ctx context.Context, db *sql.DB) (list []string, err error) {
-	rows, err := db.QueryContext(ctx, schemaQuery)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var one string
-		if err := rows.Scan(&one); err != nil {
-			return nil, err
-		}
-		list = append(list, one)
-	}
-	return list, rows.Err()
-}
-
-// version returns the version of a database that has this schema. Its table of versions must be as
-// that of another database, in which no migration was applied.
-func (c *fileConn) version(ctx context.Context, has []string, fresh *sql.DB) (int64, error) {
-	wants, err := schemaOf(ctx, fresh)
-	if err != nil {
-		return 0, err
-	}
-	if len(wants) == 0 || missing(wants, has) != "" {
-		return 0, errNotStepboards
-	}
-	texts, err := c.texts(ctx, "SELECT CAST(max(version_id) AS text) FROM goose_db_version WHERE is_applied")
+// version returns the version of a database that has a table of versions.
+func (c *fileConn) version(ctx context.Context) (int64, error) {
+	text, err := c.text(ctx, "SELECT CAST(max(version_id) AS text) FROM goose_db_version WHERE is_applied")
 	if err != nil {
 		return 0, notStepboards(err)
 	}
-	version, err := strconv.ParseInt(texts[0], 10, 64)
+	version, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || version < 1 {
 		return 0, errNotStepboards
 	}
