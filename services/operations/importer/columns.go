@@ -12,26 +12,17 @@ import (
 // headerWithin is how many of the first records may be above the one that names the columns.
 const headerWithin = 10
 
-// filter takes records with one of some values in a column.
-type filter struct {
-	column string // as columnWord returns it
-	values []string
-}
+// filter takes records with a value in a column.
+type filter struct{ column, value string }
 
-// parseFilters parses texts such as status=accepted. Several for the same column take each of
-// their values.
+// parseFilters parses texts such as status=accepted.
 func parseFilters(texts []string) (filters []filter, err error) {
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
-		word := columnWord(name)
-		if !ok || word == "" {
+		if !ok || columnWord(name) == "" {
 			return nil, fmt.Errorf("%q does not have the form COLUMN=VALUE, such as status=accepted", text)
 		}
-		at := slices.IndexFunc(filters, func(f filter) bool { return f.column == word })
-		if at < 0 {
-			at, filters = len(filters), append(filters, filter{column: word})
-		}
-		filters[at].values = append(filters[at].values, strings.TrimSpace(value))
+		filters = append(filters, filter{strings.TrimSpace(name), strings.TrimSpace(value)})
 	}
 	return filters, nil
 }
@@ -40,25 +31,20 @@ func parseFilters(texts []string) (filters []filter, err error) {
 type header struct {
 	number int      // the line that names them
 	names  []string // as the file has them
-	where  []columnFilter
-}
-
-// columnFilter is a filter on the column at a position.
-type columnFilter struct {
-	at     int
-	values []string
+	// where has the values to take by the position of their column. One of several is enough.
+	where map[int][]string
 }
 
 // newHeader returns the header of a line with these fields. It fails if they do not have the
 // columns of the filters.
 func newHeader(number int, fields []string, filters []filter) (h header, err error) {
-	h = header{number: number, names: slices.Clone(fields)}
+	h = header{number: number, names: slices.Clone(fields), where: make(map[int][]string)}
 	for _, f := range filters {
-		at := slices.IndexFunc(fields, func(name string) bool { return columnWord(name) == f.column })
-		if at < 0 {
-			return h, fmt.Errorf("no column is called %q, which --where names", f.column)
+		at, err := columnNumber(fields, f.column)
+		if err != nil {
+			return h, fmt.Errorf("%w, which --where names", err)
 		}
-		h.where = append(h.where, columnFilter{at, f.values})
+		h.where[at] = append(h.where[at], f.value)
 	}
 	return h, nil
 }
@@ -72,8 +58,8 @@ func (h *header) row(fields []string) ([]string, error) {
 	if len(fields) != n {
 		return nil, fmt.Errorf("%d fields instead of %d", len(fields), n)
 	}
-	for _, f := range h.where {
-		if !slices.ContainsFunc(f.values, func(v string) bool { return strings.EqualFold(v, strings.TrimSpace(fields[f.at])) }) {
+	for at, values := range h.where {
+		if !slices.ContainsFunc(values, func(v string) bool { return strings.EqualFold(v, strings.TrimSpace(fields[at])) }) {
 			return nil, ErrLeftOut
 		}
 	}

@@ -202,8 +202,8 @@ func (r *edgeReader) useHeader(number int, delimiters string, names []string) er
 	if err != nil {
 		return fmt.Errorf("line %d has the columns %s: %w", number, listed(names), err)
 	}
-	for _, f := range h.where { // somebody has decided about the column
-		switch f.at {
+	for at := range h.where { // somebody has decided about the column
+		switch at {
 		case columns.status:
 			columns.status = notNamed
 		case columns.kind:
