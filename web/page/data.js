@@ -27,11 +27,12 @@ export const wait = (ms, signal) =>
     const end = () => {
       clearTimeout(timer);
       onTryAgain.delete(end);
+      signal?.removeEventListener('abort', end);
       resolve();
     };
     const timer = setTimeout(end, ms);
     onTryAgain.add(end);
-    signal?.addEventListener('abort', end, { once: true });
+    signal?.addEventListener('abort', end);
   });
 
 // A page without a network finds out at once, as one that has it again.
