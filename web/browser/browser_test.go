@@ -230,17 +230,13 @@ func (p *page) record(event any) {
 // which asks for nothing else.
 func (p *page) waitForAnswers() {
 	p.t.Helper()
-	began := time.Now()
 	count := func() (asked, pending int) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return len(p.order), len(p.pending)
 	}
-	testenv.Eventually(p.t, "all requests are answered", func() bool {
+	p.eventually("all requests are answered", func() bool {
 		before, pending := count()
-		if time.Since(began) > longestWait {
-			p.t.Fatalf("not within %v: all requests are answered. The page has asked for %q", longestWait, p.requestsTo("")[max(0, before-20):])
-		}
 		if pending > 0 {
 			return false
 		}
@@ -327,14 +323,27 @@ const longestWait = 2 * time.Minute
 // another one meanwhile.
 func (p *page) until(what, js string) {
 	p.t.Helper()
+	p.eventually(what, func() bool {
+		holds, left := ask[bool](p, js)
+		return holds && !left
+	})
+}
+
+// eventually waits until a condition holds, for longestWait at most. Then it says what the page
+// shows, and what it has asked for last.
+func (p *page) eventually(what string, condition func() bool) {
+	p.t.Helper()
 	began := time.Now()
 	testenv.Eventually(p.t, what, func() bool {
-		holds, left := ask[bool](p, js)
-		if !holds && time.Since(began) > longestWait {
-			shown, _ := ask[string](p, "location.href + '\\n' + document.body.innerText")
-			p.t.Fatalf("not within %v: %s. The page shows %s", longestWait, what, shown)
+		if condition() {
+			return true
 		}
-		return holds && !left
+		if time.Since(began) > longestWait {
+			shown, _ := ask[string](p, "location.href + '\\n' + document.body.innerText")
+			asked := p.requestsTo("")
+			p.t.Fatalf("not within %v: %s. The page has asked for %q and shows %s", longestWait, what, asked[max(0, len(asked)-20):], shown)
+		}
+		return false
 	})
 }
 

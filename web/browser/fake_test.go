@@ -90,6 +90,14 @@ func newFakeService(t *testing.T, demo bool) *fakeService {
 	return f
 }
 
+// newFakeDemo starts a demo in which a visitor is user 1.
+func newFakeDemo(t *testing.T) *fakeService {
+	t.Helper()
+	f := newFakeService(t, true)
+	f.returns("GET /demo/people", map[string]any{"people": []any{map[string]any{"user_id": "1", "nickname": "User 1", "token": fakeToken()}}})
+	return f
+}
+
 // handle sets what answers a call, given as method and path.
 func (f *fakeService) handle(call string, handler http.HandlerFunc) {
 	f.mu.Lock()

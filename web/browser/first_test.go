@@ -60,8 +60,7 @@ func TestFirstScreen(t *testing.T) {
 // lost connection moves the list.
 func TestNothingMovesTheList(t *testing.T) {
 	t.Parallel()
-	f := newFakeService(t, true)
-	f.returns("GET /demo/people", map[string]any{"people": []any{map[string]any{"user_id": "1", "nickname": "User 1", "token": fakeToken()}}})
+	f := newFakeDemo(t)
 	f.ranks(friendsOf(30, 2))
 	p := newPage(t, phone)
 	_, err := chromedp.Call(p.ctx, network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{

@@ -303,8 +303,7 @@ func TestNamesAndNumbers(t *testing.T) {
 // they were, also where it sticks to the edge of the screen.
 func TestOvertaking(t *testing.T) {
 	t.Parallel()
-	f := newFakeService(t, true)
-	f.returns("GET /demo/people", map[string]any{"people": []any{map[string]any{"user_id": "1", "nickname": "User 1", "token": fakeToken()}}})
+	f := newFakeDemo(t)
 	f.ranks(rankingFrom(1, 2, 3, 4, 5, 6, 7, 1))
 	p := newPage(t, desktop)
 	p.open(f.URL)

@@ -239,15 +239,6 @@ func (p *page) onLine(is bool) {
 	p.must(err)
 }
 
-// newBuiltDemo starts a demo with three people, whose page has a worker.
-func newBuiltDemo(t *testing.T) *fakeService {
-	t.Helper()
-	f := newFakeService(t, true)
-	f.returns("GET /demo/people", map[string]any{"people": []any{map[string]any{"user_id": "1", "nickname": "User 1", "token": fakeToken()}}})
-	f.ranks(rankingFrom(1, 2, 3, 1))
-	return f
-}
-
 // A page that was opened while the service was away comes back by itself, and at once when somebody
 // asks for it, or the network returns.
 func TestComesBack(t *testing.T) {
@@ -256,7 +247,8 @@ func TestComesBack(t *testing.T) {
 		kept = rankingShown + " && document.querySelector('.banner .button') !== null && document.querySelector('.hero') === null"
 		live = "document.querySelector('.hero .pill.live') !== null"
 	)
-	f := newBuiltDemo(t)
+	f := newFakeDemo(t)
+	f.ranks(rankingFrom(1, 2, 3, 1))
 	p := newPage(t, phone)
 	p.open(f.URL)
 	p.until("the page is live", live)
@@ -317,7 +309,8 @@ func TestAnOpenPageSaysThatTheServiceIsAway(t *testing.T) {
 // A walk that has no answer is not shown as if it were counted.
 func TestWalkNotSent(t *testing.T) {
 	t.Parallel()
-	f := newBuiltDemo(t)
+	f := newFakeDemo(t)
+	f.ranks(rankingFrom(1, 2, 3, 1))
 	p := newPage(t, phone)
 	p.open(f.URL)
 	p.until("the ranking is there", rankingShown)
