@@ -70,7 +70,6 @@ type Board struct {
 	// boards that were only defined while the service ran.
 	FromSettings bool
 	CreatedAt    time.Time
-	UpdatedAt    time.Time
 }
 
 // TableName returns the name of the table of definitions.

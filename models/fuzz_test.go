@@ -11,7 +11,7 @@ import (
 func FuzzTexts(f *testing.F) {
 	for _, text := range []string{
 		"1001", "9007199254740992", "auth0|5f7c", "..", "2026-11-20", "0000-01-01", "9999-12-31", "+08:00", " 03:30", "-12:00",
-		"2026112013", "2026-11-20T13:00:00.123Z", "0000-01-01T00:00:00+14:00",
+		"2026-11-20T13:00:00.123Z", "0000-01-01T00:00:00+14:00",
 	} {
 		f.Add(text)
 	}
@@ -24,9 +24,6 @@ func FuzzTexts(f *testing.F) {
 		}
 		if d, err := models.ParseDate(text); err == nil && (d.String() != text || models.DateOf(d.UTC()) != d) {
 			t.Errorf("date %q is %v", text, d)
-		}
-		if h, err := models.ParseHour(text); err == nil && (h.String() != text || models.HourOf(h.Start()) != h) {
-			t.Errorf("hour %q is %v", text, h)
 		}
 		if o, err := models.ParseUTCOffset(text); err == nil {
 			if again, err := models.ParseUTCOffset(o.String()); err != nil || again != o {

@@ -2,6 +2,7 @@ package board_test
 
 import (
 	"testing"
+	"time"
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
@@ -35,7 +36,7 @@ func lose(t *testing.T, env *testenv.Env, store board.Entries, bucket *models.Bu
 		hours := env.Keys.BoardHours(bucket, shard)
 		keys := []string{hours, env.Keys.Board(bucket, shard), env.Keys.BoardNow(bucket, shard)}
 		for _, name := range testenv.Must(env.Redis.ZRange(t.Context(), hours, 0, -1).Result()) {
-			keys = append(keys, env.Keys.BoardHour(bucket, shard, testenv.Must(models.ParseHour(name))))
+			keys = append(keys, env.Keys.BoardHour(bucket, shard, models.HourOf(testenv.Must(time.Parse("2006010215", name)))))
 		}
 		if err := env.Redis.Del(t.Context(), keys...).Err(); err != nil {
 			t.Fatal(err)

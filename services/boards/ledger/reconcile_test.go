@@ -306,11 +306,11 @@ func (e expiries) ExpiredTotals(ctx context.Context, now time.Time, retain time.
 	ranges, err := e.TotalRanges(ctx, now)
 	for _, r := range ranges {
 		if r.Bucket.WindowHours > 0 {
-			first, err := models.ParseHour(r.Since)
+			first, err := time.Parse("2006010215", r.Since)
 			if err != nil {
 				return nil, err
 			}
-			r.Since, r.Total = "", (first - 49).String()
+			r.Since, r.Total = "", (models.HourOf(first) - 49).String()
 			expired = append(expired, r)
 		} else if retain > 0 && now.After(e.end.Add(retain)) {
 			expired = append(expired, r)
