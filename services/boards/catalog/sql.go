@@ -34,7 +34,7 @@ func (s *Store) define(ctx context.Context, boards []*Board, update bool) error 
 			Columns: []clause.Column{{Name: "name"}},
 			DoUpdates: clause.AssignmentColumns([]string{
 				"time_zone", "open_days", "max_score", "shards", "global", "starts_at", "ends_at", "window_hours",
-				"change_stream", "review_above", "from_settings", "updated_at",
+				"change_stream", "review_above", "from_settings",
 			}),
 		}
 	}

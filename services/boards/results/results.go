@@ -36,11 +36,11 @@ func Add(outbox *outcomes.Outbox, tx outcomes.Tx, bucket *models.Bucket, r Resul
 	}
 	var revision int
 	isNew, err := tx.Scan(&revision, `
-		INSERT INTO board_results (board, bucket, revision, hash, sent_at) VALUES (?, ?, 1, ?, ?)
+		INSERT INTO board_results (board, bucket, revision, hash) VALUES (?, ?, 1, ?)
 		ON CONFLICT (board, bucket) DO UPDATE
-		SET revision = board_results.revision + 1, hash = excluded.hash, sent_at = excluded.sent_at
+		SET revision = board_results.revision + 1, hash = excluded.hash
 		WHERE board_results.hash <> excluded.hash
-		RETURNING revision`, bucket.Board, bucket.Name, hash, outbox.Now())
+		RETURNING revision`, bucket.Board, bucket.Name, hash)
 	if err != nil {
 		return fmt.Errorf("store result: %w", err)
 	}

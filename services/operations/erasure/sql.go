@@ -33,9 +33,8 @@ func NewStore(db, reads *gorm.DB) *Store { return &Store{db: db, reads: reads} }
 
 // keyRow is the row of erasure_keys.
 type keyRow struct {
-	ID        int64 `gorm:"primaryKey"`
-	Secret    []byte
-	CreatedAt time.Time
+	ID     int64 `gorm:"primaryKey"`
+	Secret []byte
 }
 
 func (keyRow) TableName() string { return "erasure_keys" }

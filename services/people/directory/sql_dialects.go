@@ -103,8 +103,8 @@ func (s *Store) skip(ctx context.Context, to Counters) error {
 			return err
 		}
 		err := tx.Exec(`WITH handed_out AS (SELECT `+handedOutRow+` AS row_id), gap AS (
-				INSERT INTO row_id_gaps (first_id, last_id, created_at)
-				SELECT row_id + 1, CAST(? AS bigint), now() FROM handed_out WHERE row_id < ?
+				INSERT INTO row_id_gaps (first_id, last_id)
+				SELECT row_id + 1, CAST(? AS bigint) FROM handed_out WHERE row_id < ?
 			)
 			SELECT setval(pg_get_serial_sequence('users', 'user_id'), ?) FROM handed_out WHERE row_id < ?`,
 			to.Row, to.Row, to.Row, to.Row).Error
@@ -124,8 +124,8 @@ func (s *Store) skipInFile(ctx context.Context, to Counters) error {
 		if err != nil {
 			return err
 		}
-		err = tx.Exec(`INSERT INTO row_id_gaps (first_id, last_id, created_at)
-			SELECT seq + 1, ?, ? FROM sqlite_sequence WHERE name = 'users' AND seq < ?`, to.Row, tx.NowFunc(), to.Row).Error
+		err = tx.Exec(`INSERT INTO row_id_gaps (first_id, last_id)
+			SELECT seq + 1, ? FROM sqlite_sequence WHERE name = 'users' AND seq < ?`, to.Row, to.Row).Error
 		if err != nil {
 			return err
 		}
