@@ -2,7 +2,6 @@ package ranking
 
 import (
 	"sync/atomic"
-	"time"
 
 	"stepboard/models"
 )
@@ -17,13 +16,14 @@ var Lists = []string{"friends", "group", "top", "around", "me"}
 // Answers returns the counts of a list, one of Lists, which go on counting.
 func (s *Service) Answers(list string) *Answers { return s.answers[list] }
 
-// count counts an answer that was read from a place, or from memory if asOf is not zero.
-func (s *Service) count(r *request, at place, asOf time.Time) {
+// count counts an answer, if those of its list are counted.
+func (s *Service) count(r *request, a *attempt) {
 	answers := s.answers[r.list]
 	switch {
-	case !asOf.IsZero():
+	case answers == nil:
+	case !a.asOf.IsZero():
 		answers.Memory.Add(1)
-	case at.source() == models.SourceArchive:
+	case a.source() == models.SourceArchive:
 		answers.Archive.Add(1)
 	default:
 		answers.Redis.Add(1)

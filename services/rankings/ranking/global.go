@@ -3,9 +3,7 @@ package ranking
 import (
 	"cmp"
 	"context"
-	"errors"
 	"sync"
-	"time"
 
 	"stepboard/internal/concurrent"
 	"stepboard/models"
@@ -24,16 +22,16 @@ func (s *Service) Top(ctx context.Context, q Query) (*models.Ranking, error) {
 	if after.Composite == 0 {
 		after = board.Top
 	}
-	return s.global(ctx, &r, func(at place, store Reader) (page, error) {
+	return s.global(ctx, &r, func(a *attempt) (page, error) {
 		// Read two entries more than the page has: the cursor's own entry, which the
 		// previous page has shown, and the first entry of the next page.
-		window, err := store.Window(ctx, at.bucket, after, 0, q.Limit+2)
+		window, err := s.store(a).Window(ctx, a.bucket, after, 0, q.Limit+2)
 		if err != nil {
 			return page{}, err
 		}
 		var mine userWindow
 		if r.viewer != 0 {
-			if mine, err = s.windowAround(ctx, at, store, r.viewer, 0, 1); err != nil {
+			if mine, err = s.windowAround(ctx, a, r.viewer, 0, 1); err != nil {
 				return page{}, err
 			}
 		}
@@ -42,7 +40,7 @@ func (s *Service) Top(ctx context.Context, q Query) (*models.Ranking, error) {
 			entries, firstRank = entries[1:], firstRank+1
 		}
 		shown := entries[:min(len(entries), q.Limit)]
-		p := pageOf(at.bucket, shown, firstRank, mine.entry, mine.rank, len(entries) > len(shown))
+		p := pageOf(a.bucket, shown, firstRank, mine.entry, mine.rank, len(entries) > len(shown))
 		p.Total = window.Total
 		return p, nil
 	})
@@ -57,8 +55,8 @@ func (s *Service) Around(ctx context.Context, q Query, radius int) (*models.Rank
 	if err != nil {
 		return nil, err
 	}
-	return s.global(ctx, &r, func(at place, store Reader) (page, error) {
-		w, err := s.windowAround(ctx, at, store, r.viewer, 2*radius, 2*radius+1)
+	return s.global(ctx, &r, func(a *attempt) (page, error) {
+		w, err := s.windowAround(ctx, a, r.viewer, 2*radius, 2*radius+1)
 		if err != nil {
 			return page{}, err
 		}
@@ -71,113 +69,59 @@ func (s *Service) Around(ctx context.Context, q Query, radius int) (*models.Rank
 			ahead = min(2*radius-behind, len(w.Ahead))
 			shown = append(w.Ahead[len(w.Ahead)-ahead:len(w.Ahead):len(w.Ahead)], w.Behind[:min(len(w.Behind), behind+1)]...)
 		}
-		p := pageOf(at.bucket, shown, w.rank-int64(ahead), w.entry, w.rank, false)
+		p := pageOf(a.bucket, shown, w.rank-int64(ahead), w.entry, w.rank, false)
 		p.Total = w.Total
 		return p, nil
 	})
 }
 
-// global reads a page of a list of all users and renders it. It calls read with the store that
-// has the bucket: with memory first, and again if memory can't answer, if its answer is too old
-// in the end, or if the bucket was archived meanwhile.
-func (s *Service) global(ctx context.Context, r *request, read func(at place, store Reader) (page, error)) (*models.Ranking, error) {
-	for near := s.o.NearCache; ; near = nil {
-		p, memory := newPage(0), &memoryReader{cache: near}
-		var notShown []models.RowID
-		at, err := s.settled(ctx, r, func(at place) (err error) {
-			if near != nil && at.hot(r.now) {
-				if p, err = read(at, memory); err == nil {
-					notShown, err = s.notShown(ctx, r, memory)
-				}
-				if !errors.Is(err, errNotInMemory) {
-					return err
-				}
-				memory.asOf = time.Time{}
-			}
-			p, notShown, err = s.readBoth(ctx, r, at, read)
-			return err
-		})
-		if err != nil {
-			return nil, err
+// global renders a page of a list of all users, which is read by a function.
+func (s *Service) global(
+	ctx context.Context, r *request, read func(*attempt) (page, error),
+) (ranking *models.Ranking, err error) {
+	err = s.answer(ctx, r, func(a *attempt) error {
+		p, notShown, err := s.readBoth(ctx, r, a, read)
+		if err == nil {
+			ranking, err = s.renderGlobal(ctx, r, a.place, p, notShown)
 		}
-		ranking, err := s.renderGlobal(ctx, r, at, p, notShown)
-		if err != nil {
-			return nil, err
-		}
-		if memory.fresh() {
-			s.count(r, at, memory.asOf)
-			return ranking, nil
-		}
-	}
+		return err
+	})
+	return ranking, err
 }
 
-// readBoth calls read with the store of a place, and reads at the same time who is not shown to
-// the viewer: what costs no time may cost a round trip. If it can't, the ranking fails, because
-// it would show them.
+// readBoth calls read, and reads who is not shown to the viewer: at the same time if both may cost
+// a round trip. If it can't, the ranking fails, because it would show them.
 func (s *Service) readBoth(
-	ctx context.Context, r *request, at place, read func(at place, store Reader) (page, error),
+	ctx context.Context, r *request, a *attempt, read func(*attempt) (page, error),
 ) (p page, notShown []models.RowID, err error) {
+	switch {
+	case a.bucket == nil:
+		return newPage(0), nil, nil
+	case a.near != nil:
+		if p, err = read(a); err == nil {
+			notShown, err = s.notShown(ctx, r, a)
+		}
+		return p, notShown, err
+	}
 	var (
 		reading sync.WaitGroup
 		failed  error
 	)
-	concurrent.Go(ctx, &reading, func() { notShown, failed = s.notShown(ctx, r, &memoryReader{}) })
-	p, err = read(at, s.store(at))
+	concurrent.Go(ctx, &reading, func() { notShown, failed = s.notShown(ctx, r, a) })
+	p, err = read(a)
 	reading.Wait()
 	return p, notShown, cmp.Or(err, failed)
 }
 
-// notShown returns who is not shown to the viewer, and notes as of when if that is from memory.
-func (s *Service) notShown(ctx context.Context, r *request, memory *memoryReader) ([]models.RowID, error) {
+// notShown returns who is not shown to the viewer.
+func (s *Service) notShown(ctx context.Context, r *request, a *attempt) ([]models.RowID, error) {
 	if r.viewer == 0 {
 		return nil, nil
 	}
 	ids, asOf, err := s.o.Privacy.NotShown(ctx, r.viewer)
-	if !asOf.IsZero() {
-		memory.note(asOf)
-	}
+	a.note(asOf)
 	return ids, err
 }
-
-// errNotInMemory means that memory has no answer, or can't prove that it is recent enough.
-var errNotInMemory = errors.New("not in memory")
-
-// memoryReader reads hot buckets from the memory of the process.
-type memoryReader struct {
-	cache NearCache
-	// asOf is the moment for which all that was read is complete; zero if nothing was read.
-	asOf time.Time
-}
-
-// Composites returns errNotInMemory if Redis is to be asked.
-func (m *memoryReader) Composites(_ context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error) {
-	composites := make([]models.Composite, len(users))
-	asOf, ok := m.cache.Composites(bucket, users, composites)
-	if !ok {
-		return nil, errNotInMemory
-	}
-	m.note(asOf)
-	return composites, nil
-}
-
-// Window returns errNotInMemory if Redis is to be asked.
-func (m *memoryReader) Window(_ context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (board.Window, error) {
-	w, asOf, ok := m.cache.Window(bucket, at, back, forward)
-	if !ok {
-		return w, errNotInMemory
-	}
-	m.note(asOf)
-	return w, nil
-}
-
-func (m *memoryReader) note(asOf time.Time) {
-	if m.asOf.IsZero() || asOf.Before(m.asOf) {
-		m.asOf = asOf
-	}
-}
-
-// fresh reports whether what was read may be given as an answer now.
-func (m *memoryReader) fresh() bool { return m.asOf.IsZero() || m.cache.Fresh(m.asOf) }
 
 // userWindow is a user's entry, its rank, and the entries around it. Without a
 // score the composite and the rank are 0.
@@ -194,12 +138,13 @@ const windowAttempts = 4
 // windowAround reads the entry of a user (0 for one that does not exist), up to back entries before it, and up to
 // forward entries (1 or more) from it on. Two reads of the store. If the entry changes
 // between them, it reads both again, so that rank and entry belong together.
-func (s *Service) windowAround(ctx context.Context, at place, store Reader, user models.RowID, back, forward int) (userWindow, error) {
+func (s *Service) windowAround(ctx context.Context, a *attempt, user models.RowID, back, forward int) (userWindow, error) {
+	store := s.store(a)
 	var w userWindow
 	for range windowAttempts {
 		w = userWindow{entry: models.Entry{User: user}}
 		if user != 0 {
-			composites, err := s.composites(ctx, at, store, []models.RowID{user})
+			composites, err := s.composites(ctx, a.place, store, []models.RowID{user})
 			if err != nil {
 				return userWindow{}, err
 			}
@@ -209,7 +154,7 @@ func (s *Service) windowAround(ctx context.Context, at place, store Reader, user
 		if from.Composite == 0 {
 			from, back, forward = board.Top, 0, 0
 		}
-		window, err := store.Window(ctx, at.bucket, from, back, forward)
+		window, err := store.Window(ctx, a.bucket, from, back, forward)
 		if err != nil {
 			return userWindow{}, err
 		}

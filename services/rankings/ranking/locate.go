@@ -111,23 +111,6 @@ func (s *Service) moved(ctx context.Context, r *request, at place) (bool, error)
 	return false, err
 }
 
-// settled calls read with the place of the bucket of a request, and again if it was archived
-// meanwhile. It does not call read if nothing was ever written to the bucket.
-func (s *Service) settled(ctx context.Context, r *request, read func(at place) error) (at place, err error) {
-	for moved := true; moved; {
-		if at, err = s.locate(ctx, r); err != nil || at.bucket == nil {
-			return at, err
-		}
-		if err = read(at); err != nil {
-			return at, err
-		}
-		if moved, err = s.moved(ctx, r, at); err != nil {
-			return at, err
-		}
-	}
-	return at, nil
-}
-
 // source returns where a ranking of the place comes from.
 func (p *place) source() models.Source {
 	archived := p.archived

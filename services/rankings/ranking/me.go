@@ -2,8 +2,6 @@ package ranking
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"stepboard/models"
 	"stepboard/services/boards/board"
@@ -38,75 +36,50 @@ const (
 // Me returns the viewer's summary. Two round trips to Redis, and a third if the bucket has several
 // shards; none if the bucket's order is in memory. One round trip and three queries if the bucket
 // is archived.
-func (s *Service) Me(ctx context.Context, q Query) (*Summary, error) {
+func (s *Service) Me(ctx context.Context, q Query) (summary *Summary, err error) {
 	r, err := s.resolve(ctx, q, "me")
 	if err != nil {
 		return nil, err
 	}
 	r.position = true
-	memory := entriesMemory.Get(0)
-	defer entriesMemory.Put(memory)
-	for near := s.o.NearCache; ; near = nil {
-		summary, at, asOf, err := s.summary(ctx, &r, near, memory)
-		if err != nil {
-			return nil, err
-		}
-		if asOf.IsZero() || near.Fresh(asOf) {
-			s.count(&r, at, asOf)
-			return summary, nil
-		}
-	}
+	err = s.answer(ctx, &r, func(a *attempt) (err error) {
+		summary, err = s.summary(ctx, &r, a)
+		return err
+	})
+	return summary, err
 }
 
-// summary is Me from memory, or from Redis or the archive if near is nil or memory can't answer:
-// all numbers are from the same place. asOf is the moment for which they are complete if they
-// are from memory, otherwise zero.
-func (s *Service) summary(
-	ctx context.Context, r *request, near NearCache, memory *[]models.Entry,
-) (summary *Summary, at place, asOf time.Time, err error) {
-	var (
-		friends Page
-		w       userWindow
-	)
-	at, err = s.settled(ctx, r, func(at place) error {
-		for from := near; ; from = nil {
-			found, err := s.read(ctx, r, at, friendCircle{s}, nil, from, memory)
-			if err != nil {
-				return err
-			}
-			friends = Rank(found.entries, r.viewer, models.Entry{}, 0)
-			// A correction that is not on the board yet, or a score that was raised meanwhile, is
-			// not that of the position.
-			if at := found.position; at != nil && at.Composite == friends.Mine.Composite {
-				w = userWindow{entry: models.Entry{User: r.viewer, Composite: at.Composite}, rank: at.Rank, Window: board.Window{Total: at.Total}}
-				return nil
-			}
-			store, order := s.store(at), &memoryReader{from, found.asOf}
-			if !found.asOf.IsZero() {
-				store = order
-			}
-			w, err = s.windowAround(ctx, at, store, r.viewer, 0, 1)
-			if asOf = order.asOf; !errors.Is(err, errNotInMemory) {
-				return err
-			}
-		}
-	})
-	if err != nil || at.bucket == nil {
-		return &Summary{}, at, asOf, err
+// summary is Me from one place.
+func (s *Service) summary(ctx context.Context, r *request, a *attempt) (*Summary, error) {
+	if a.bucket == nil {
+		return &Summary{}, nil
 	}
-	summary = &Summary{GlobalTotal: w.Total, FriendsTotal: int64(friends.Total)}
-	if summary.Correction, err = s.correctionOf(ctx, at, r.viewer); err != nil {
-		return nil, at, asOf, err
+	found, err := s.read(ctx, r, a, friendCircle{s})
+	if err != nil {
+		return nil, err
+	}
+	friends := Rank(found.entries, r.viewer, models.Entry{}, 0)
+	var w userWindow
+	// A correction that is not on the board yet, or a score that was raised meanwhile, is not
+	// that of the position.
+	if at := found.position; at != nil && at.Composite == friends.Mine.Composite {
+		w = userWindow{entry: models.Entry{User: r.viewer, Composite: at.Composite}, rank: at.Rank, Window: board.Window{Total: at.Total}}
+	} else if w, err = s.windowAround(ctx, a, r.viewer, 0, 1); err != nil {
+		return nil, err
+	}
+	summary := &Summary{GlobalTotal: w.Total, FriendsTotal: int64(friends.Total)}
+	if summary.Correction, err = s.correctionOf(ctx, a.place, r.viewer); err != nil {
+		return nil, err
 	}
 	if friends.MyRank == 0 || w.rank == 0 {
-		return summary, at, asOf, nil
+		return summary, nil
 	}
-	points, reachedAt := score.Of(at.bucket).Decode(w.entry.Composite)
+	points, reachedAt := score.Of(a.bucket).Decode(w.entry.Composite)
 	friendsRank, percentile := int64(friends.MyRank), Percentile(w.rank, w.Total)
 	summary.Score, summary.ReachedAt = &points, &reachedAt
 	summary.GlobalRank, summary.FriendsRank = &w.rank, &friendsRank
 	summary.Percentile = &percentile
-	return summary, at, asOf, nil
+	return summary, nil
 }
 
 // correctionOf returns what was made of a user's score; nil for nothing.

@@ -67,17 +67,19 @@ func (c groupCircle) list(ctx context.Context, viewer models.RowID, near, _ bool
 }
 
 // people reads whose scores a request is about, without those who are gone, and without those
-// who do not show the bucket. They may be from memory if near is set and the bucket is hot.
-func (s *Service) people(ctx context.Context, r *request, at place, c circle, gone []models.RowID, near bool) (people, error) {
+// who do not show the bucket. They may be from memory if that is asked for scores, or if there are
+// none.
+func (s *Service) people(ctx context.Context, r *request, a *attempt, c circle) (people, error) {
 	viewer := r.viewer
-	if slices.Contains(gone, viewer) {
+	if slices.Contains(a.gone, viewer) {
 		viewer = 0
 	}
-	missing := r.bucket != nil && at.bucket == nil
-	p, err := c.list(ctx, viewer, missing || near && at.hot(r.now), s.old(r.now, at.oldest))
-	if len(gone) > 0 || p.after != nil {
+	missing := r.bucket != nil && a.bucket == nil
+	p, err := c.list(ctx, viewer, missing || a.near != nil, s.old(r.now, a.oldest))
+	a.note(p.asOf)
+	if len(a.gone) > 0 || p.after != nil {
 		p.ids = slices.DeleteFunc(p.ids, func(user models.RowID) bool {
-			return slices.Contains(gone, user) || at.bucket != nil && !p.after[user].Before(at.bucket.EndsAt)
+			return slices.Contains(a.gone, user) || a.bucket != nil && !p.after[user].Before(a.bucket.EndsAt)
 		})
 	}
 	return p, err

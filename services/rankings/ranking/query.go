@@ -55,45 +55,23 @@ func (s *Service) Group(ctx context.Context, q Query, group models.GroupID) (*mo
 }
 
 // rankCircle ranks the people of a circle. call and scope identify the list that a cursor
-// belongs to. Its steps are in resolve.go, locate.go, people.go, scores.go, rank.go and
-// render.go, in this order. It repeats them from locate if a cold bucket was archived
-// meanwhile, somebody was erased, or the answer from memory is too old: what locate finds out
-// about Redis vouches for one reading, and costs nothing for a bucket that takes updates.
-func (s *Service) rankCircle(ctx context.Context, q Query, c circle, call string, scope ...string) (*models.Ranking, error) {
+// belongs to. Its steps are in resolve.go, attempt.go, locate.go, people.go, scores.go, rank.go
+// and render.go, in this order.
+func (s *Service) rankCircle(
+	ctx context.Context, q Query, c circle, call string, scope ...string,
+) (ranking *models.Ranking, err error) {
 	r, err := s.resolve(ctx, q, call, scope...)
 	if err != nil {
 		return nil, err
 	}
-	memory := entriesMemory.Get(0)
-	defer entriesMemory.Put(memory)
-	near := s.o.NearCache
-	var gone []models.RowID
-	for {
-		at, err := s.locate(ctx, &r)
+	err = s.answer(ctx, &r, func(a *attempt) error {
+		found, err := s.read(ctx, &r, a, c)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		found, err := s.read(ctx, &r, at, c, gone, near, memory)
-		if err != nil {
-			return nil, err
-		}
-		if moved, err := s.moved(ctx, &r, found.at); err != nil {
-			return nil, err
-		} else if moved {
-			continue
-		}
-		page := r.rank(found)
-		erased, err := s.render(ctx, &r, found.at, page)
-		switch {
-		case err != nil:
-			return nil, err
-		case len(erased) > 0: // after their scores were read
-			gone = append(gone, erased...)
-		case !found.asOf.IsZero() && !near.Fresh(found.asOf): // reading the names has taken too long
-			near = nil
-		default:
-			s.count(&r, found.at, found.asOf)
-			return page.Ranking, nil
-		}
-	}
+		page := r.rank(a, found)
+		ranking = page.Ranking
+		return s.render(ctx, &r, a, page)
+	})
+	return ranking, err
 }

@@ -21,12 +21,12 @@ type page struct {
 }
 
 // rank ranks the people of a circle by their scores, which it reorders.
-func (r *request) rank(found scores) page {
+func (r *request) rank(a *attempt, found scores) page {
 	if r.bucket == nil {
 		return r.rankSums(found.sums)
 	}
 	ranked := Rank(found.entries, r.viewer, r.after(), r.limit)
-	p := pageOf(found.at.bucket, ranked.Entries, int64(ranked.FirstRank), ranked.Mine, int64(ranked.MyRank), ranked.More)
+	p := pageOf(a.bucket, ranked.Entries, int64(ranked.FirstRank), ranked.Mine, int64(ranked.MyRank), ranked.More)
 	p.Total, p.leader = int64(ranked.Total), ranked.Leader.User
 	return p
 }

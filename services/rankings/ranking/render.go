@@ -9,16 +9,17 @@ import (
 )
 
 // render makes a page of a circle an answer: it adds what the ranking is of, the cursor, names
-// and likes. It returns those who have no record, because they were erased meanwhile; the page
+// and likes. It notes in the attempt who has no record, because of an erasure meanwhile; the page
 // is not valid then. It reads the records of those whom it shows only, and likes with one
 // query.
-func (s *Service) render(ctx context.Context, r *request, at place, p page) (gone []models.RowID, err error) {
-	s.head(r, at, p)
-	gone, err = s.name(ctx, p, nil)
+func (s *Service) render(ctx context.Context, r *request, a *attempt, p page) error {
+	s.head(r, a.place, p)
+	gone, err := s.name(ctx, p, nil)
+	a.gone = append(a.gone, gone...)
 	if err == nil && len(gone) == 0 && r.likes {
 		err = s.addLikes(ctx, r, p)
 	}
-	return gone, err
+	return err
 }
 
 // renderGlobal is render for a list of all users. Those who are not shown to the viewer,

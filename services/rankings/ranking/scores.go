@@ -2,10 +2,10 @@ package ranking
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
-	"stepboard/internal/reuse"
 	"stepboard/models"
 	"stepboard/services/boards/archive"
 	"stepboard/services/boards/board"
@@ -19,88 +19,49 @@ const (
 	maxSpanScores = 100_000
 )
 
-// entriesMemory and compositesMemory are for the entries and the scores of circles.
-var (
-	entriesMemory    reuse.Slices[models.Entry]
-	compositesMemory reuse.Slices[models.Composite]
-)
-
 // scores are those of the people of a request.
 type scores struct {
 	// entries are those in one bucket, in no order. People without a score have composite 0.
 	entries []models.Entry
 	// sums are those of a span, in no order, without people who have no score.
 	sums []models.SumEntry
-	// at is where the scores are.
-	at place
-	// asOf is the moment for which people and scores are complete if they are from memory;
-	// otherwise zero.
-	asOf time.Time
 	// position is the viewer's if the request asks for it and the store is Redis; otherwise nil.
 	position *board.Position
-	// again reports that there are no scores yet: the people are to be read again, for the
-	// place at and not from memory.
-	again bool
 }
 
-// read reads people and their scores, from memory if near is not nil and has them. The
-// entries are in the given memory.
-func (s *Service) read(
-	ctx context.Context, r *request, at place, c circle, gone []models.RowID, near NearCache, memory *[]models.Entry,
-) (scores, error) {
-	p, err := s.people(ctx, r, at, c, gone, near != nil)
-	if err != nil || len(p.ids) == 0 && r.bucket != nil {
-		return scores{at: at}, err
-	}
-	// A span without people is read, too: it finds out which of its days are archived.
-	var found scores
-	if r.bucket == nil {
-		found, err = s.sums(ctx, r, at, p)
-	} else {
-		found, err = s.scores(ctx, r, at, p, near, memory)
-	}
-	if err == nil && found.again {
-		return s.read(ctx, r, found.at, c, gone, nil, memory)
+// read reads people and their scores. The entries are in the memory of the attempt.
+func (s *Service) read(ctx context.Context, r *request, a *attempt, c circle) (found scores, err error) {
+	p, err := s.people(ctx, r, a, c)
+	switch {
+	case err != nil:
+	case r.bucket == nil: // also without people: it finds out which days are archived
+		found.sums, err = s.sums(ctx, r, a, p)
+	case a.bucket != nil && len(p.ids) > 0:
+		found, err = s.scores(ctx, r, a, p.ids)
+		if errors.Is(err, errAgain) && p.asOf.IsZero() {
+			found, err = s.scores(ctx, r, a, p.ids) // the people are from the store already
+		}
 	}
 	return found, err
 }
 
 // scores reads the scores of people in one bucket.
-func (s *Service) scores(
-	ctx context.Context, r *request, at place, p people, near NearCache, memory *[]models.Entry,
-) (scores, error) {
-	if at.bucket == nil {
-		return scores{at: at}, nil
-	}
-	buffer := compositesMemory.Get(0)
-	defer compositesMemory.Put(buffer)
-	if near != nil && at.hot(r.now) {
-		*buffer = slices.Grow(*buffer, len(p.ids))[:len(p.ids)]
-		asOf, ok := near.Composites(at.bucket, p.ids, *buffer)
-		switch {
-		case ok:
-			s.o.Rules.Show(at.bucket, p.ids, *buffer)
-			if !p.asOf.IsZero() && p.asOf.Before(asOf) {
-				asOf = p.asOf
-			}
-			return scores{at: at, entries: entriesOf(p.ids, *buffer, memory), asOf: asOf}, nil
-		case !p.asOf.IsZero():
-			return scores{at: at, again: true}, nil // an answer from Redis is not older than Redis
+func (s *Service) scores(ctx context.Context, r *request, a *attempt, ids []models.RowID) (found scores, err error) {
+	var composites []models.Composite
+	if r.position && a.near == nil && !a.archived {
+		var position board.Position
+		composites, position, err = s.o.Entries.CompositesAndPosition(ctx, a.bucket, ids, r.viewer)
+		if err == nil {
+			s.o.Rules.Show(a.bucket, ids, composites)
 		}
+		found.position = &position
+	} else {
+		composites, err = s.composites(ctx, a.place, s.store(a), ids)
 	}
-	if r.position && !at.archived {
-		composites, position, err := s.o.Entries.CompositesAndPosition(ctx, at.bucket, p.ids, r.viewer)
-		if err != nil {
-			return scores{}, err
-		}
-		s.o.Rules.Show(at.bucket, p.ids, composites)
-		return scores{at: at, entries: entriesOf(p.ids, composites, memory), position: &position}, nil
+	if err == nil {
+		found.entries = entriesOf(ids, composites, a.entries)
 	}
-	composites, err := s.composites(ctx, at, s.store(at), p.ids)
-	if err != nil {
-		return scores{}, err
-	}
-	return scores{at: at, entries: entriesOf(p.ids, composites, memory)}, nil
+	return found, err
 }
 
 // entriesOf returns the entries of people in the given memory.
@@ -112,14 +73,6 @@ func entriesOf(ids []models.RowID, composites []models.Composite, memory *[]mode
 	}
 	*memory = list
 	return list
-}
-
-// store returns the store that has the bucket.
-func (s *Service) store(at place) Reader {
-	if at.archived {
-		return s.o.Archive
-	}
-	return s.o.Entries
 }
 
 // composites returns the composites of users in the bucket that are shown, by position, from a
@@ -143,46 +96,47 @@ func (s *Service) composites(ctx context.Context, at place, store Reader, users 
 
 // sums adds up the scores of people over the days of a span: those of hot days in Redis, and
 // all others in the archive, if this process does not know that there are none. It does not
-// use the near cache, which has only the current day of a span.
-func (s *Service) sums(ctx context.Context, r *request, at place, p people) (scores, error) {
-	if n := len(p.ids) * len(at.days); n > maxSpanScores {
-		return scores{}, models.Errorf(models.CodeSpanTooLarge,
-			"%d people on %d days are more than %d scores: ask for fewer days", len(p.ids), len(at.days), maxSpanScores)
+// use the near cache, which has only the current day of a span. It returns errAgain if the people
+// are to be read again, because not all of them show all days.
+func (s *Service) sums(ctx context.Context, r *request, a *attempt, p people) ([]models.SumEntry, error) {
+	if n := len(p.ids) * len(a.days); n > maxSpanScores {
+		return nil, models.Errorf(models.CodeSpanTooLarge,
+			"%d people on %d days are more than %d scores: ask for fewer days", len(p.ids), len(a.days), maxSpanScores)
 	}
 	sums := make([]models.Sum, len(p.ids))
-	if !at.oldest.IsZero() {
-		guessed := at.oldest
+	if !a.oldest.IsZero() {
+		guessed := a.oldest
 		var err error
-		if at, sums, err = s.archivedSums(ctx, r, at, p); err != nil {
-			return scores{}, err
+		if a.place, sums, err = s.archivedSums(ctx, r, a.place, p); err != nil {
+			return nil, err
 		}
-		if s.old(r.now, at.oldest) && !s.old(r.now, guessed) {
+		if s.old(r.now, a.oldest) && !s.old(r.now, guessed) {
 			// The first archived day ended before it would as the board is defined now.
-			return scores{at: at, again: true}, nil
+			return nil, errAgain
 		}
 	}
 	var hot []*models.Bucket
-	for _, d := range at.days {
+	for _, d := range a.days {
 		if d.exists && !d.archived {
 			hot = append(hot, d.bucket)
 		}
 	}
 	if n := len(p.ids) * len(hot); n > maxHotScores {
-		return scores{}, models.Errorf(models.CodeSpanTooLarge,
+		return nil, models.Errorf(models.CodeSpanTooLarge,
 			"%d people on %d days that are not archived are more than %d scores: ask for fewer days", len(p.ids), len(hot), maxHotScores)
 	}
 	if len(hot) > 0 {
-		at.final = at.final && s.whole(ctx, hot[0])
+		a.final = a.final && s.whole(ctx, hot[0])
 	}
 	if len(hot) > 0 && len(p.ids) > 0 {
 		if err := s.addHot(ctx, p.ids, hot, sums); err != nil {
-			return scores{}, err
+			return nil, err
 		}
 	}
-	found := scores{at: at}
+	var found []models.SumEntry
 	for i, sum := range sums {
 		if sum.Days > 0 && !s.o.Rules.Erased(p.ids[i]) {
-			found.sums = append(found.sums, models.SumEntry{User: p.ids[i], Sum: sum})
+			found = append(found, models.SumEntry{User: p.ids[i], Sum: sum})
 		}
 	}
 	return found, nil

@@ -32,8 +32,12 @@ func (s *Service) Score(ctx context.Context, q Query, user models.UserID) (Shown
 		return ShownScore{}, errNoScore(user)
 	}
 	composites := []models.Composite{0}
-	at, err := s.settled(ctx, &r, func(at place) (err error) {
-		composites, err = s.composites(ctx, at, s.store(at), []models.RowID{found.User})
+	var at place
+	err = s.answer(ctx, &r, func(a *attempt) (err error) {
+		a.near = nil // a like is of a score that counts now, so the store is asked
+		if at = a.place; at.bucket != nil {
+			composites, err = s.composites(ctx, at, s.store(a), []models.RowID{found.User})
+		}
 		return err
 	})
 	if err != nil {
