@@ -188,7 +188,7 @@ type App struct {
 
 	// near reports that rankings are read from NearCache and circles.
 	near    bool
-	circles *nearcache.Circles
+	circles *cache.Circles
 	// refresh is false for commands, which read the definitions of boards once.
 	// Their standard error is for one line, not for a log of failed refreshes.
 	refresh  bool
@@ -293,6 +293,7 @@ func (a *App) buildBoards(o Options, names keys.Builder, idKey []byte) {
 	a.registry.MustRegister(newDirectoryCollector(a.Directory, o.local()))
 	a.rules = corrections.NewRules(a.Directory.Erased())
 	a.buildEntries(o, names)
+	a.buildNearCache(o, names)
 	a.buildSets(o, names)
 	a.limits = limit.New(limit.Limits{
 		User: o.Config.Limits.UserPerMinute, Address: o.Config.Limits.AddressPerMinute, Join: o.Config.Limits.JoinsPerMinute,
@@ -367,9 +368,13 @@ func (a *App) checkUsers(ctx context.Context, o Options) (err error) {
 // buildRanking constructs the services of rankings, likes and digests.
 func (a *App) buildRanking(o Options) {
 	given := likes.NewStore(o.Stores.Friends.Gorm, a.outbox)
+	var near ranking.NearCache
+	if a.near {
+		near = a.NearCache
+	}
 	a.Ranking = ranking.New(ranking.Options{
 		Catalog: a.Catalog, Entries: a.Entries, Archive: a.Archive, Friends: a.Friends, Groups: a.Groups,
-		Privacy: a.Privacy, Directory: a.Directory, Cursors: a.cursors, Likes: given, NearCache: a.buildNearCache(o), Corrections: a.Corrections, Clock: o.Clock,
+		Privacy: a.Privacy, Directory: a.Directory, Cursors: a.cursors, Likes: given, NearCache: near, Corrections: a.Corrections, Clock: o.Clock,
 		Rules: a.rules, Whole: a.whole(o), HistoryDays: o.Config.Friends.HistoryDays,
 	})
 	a.Likes = likes.New(likes.Options{

@@ -64,7 +64,11 @@ func newCounter(o Options, names keys.Builder) limit.Counter {
 // buildSets constructs the cache of friend sets and others.
 func (a *App) buildSets(o Options, names keys.Builder) {
 	if !o.local() {
-		a.copies = cache.NewStore(o.Stores.Redis, names, o.Config.Cache.SetsTTL)
+		var near cache.Near
+		if a.near {
+			near = a.circles
+		}
+		a.copies = cache.NewStore(o.Stores.Redis, names, o.Config.Cache.SetsTTL, near)
 		a.Sets = a.copies
 		return
 	}

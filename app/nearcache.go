@@ -6,32 +6,28 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"stepboard/internal/keys"
+	"stepboard/services/people/cache"
 	"stepboard/services/rankings/nearcache"
-	"stepboard/services/rankings/ranking"
 )
 
-// buildNearCache constructs the near caches of scores and of circles, and returns
-// the former for rankings if they may be older than Redis. Without Redis there is nothing to
-// copy.
-func (a *App) buildNearCache(o Options) ranking.NearCache {
+// buildNearCache constructs the near caches of scores and of circles. Without Redis there is
+// nothing to copy.
+func (a *App) buildNearCache(o Options, names keys.Builder) {
 	if o.local() {
-		return nil
+		return
 	}
 	a.NearCache = nearcache.New(nearcache.Options{
 		Source: a.inRedis, Changes: a.inRedis.Changes(), Buckets: a.Catalog.Buckets.CurrentAndNext,
 		MaxStaleness: o.Config.Rankings.MaxStaleness, Memory: int64(o.Config.Rankings.Memory), OrderMemory: int64(o.Config.Rankings.OrderMemory), Clock: o.Clock, Log: o.Log,
 		Elapsed: o.Elapsed, Random: o.Random,
 	})
-	a.circles = nearcache.NewCircles(
-		a.copies.Changes(), a.copies.Streams(), o.Config.Rankings.MaxStaleness, a.NearCache.Room, o.Elapsed, o.Log)
+	a.circles = cache.NewCircles(o.Stores.Redis, names, o.Config.Rankings.MaxStaleness, a.NearCache.Room, o.Elapsed, o.Log)
 	a.registry.MustRegister(newNearCacheCollector(a.NearCache), newCirclesCollector(a.circles), a.NearCache.Stats().Answers)
 	a.near = o.Config.Rankings.MaxStaleness > 0 && o.Roles.API
-	if !a.near {
-		return nil
+	if a.near {
+		a.inRedis.NotifyWritten(a.NearCache.Written)
 	}
-	a.inRedis.NotifyWritten(a.NearCache.Written)
-	a.copies.UseNear(a.circles)
-	return a.NearCache
 }
 
 // newNearCacheCollector reports the copies of buckets in this process.
@@ -82,9 +78,9 @@ func newNearCacheCollector(c *nearcache.Cache) prometheus.Collector {
 }
 
 // newCirclesCollector reports the copies of friend sets and sets of members in this process.
-func newCirclesCollector(c *nearcache.Circles) prometheus.Collector {
-	type circles = *nearcache.Circles
-	found := func(where string, count func(*nearcache.CircleStats) *atomic.Int64) figure[circles] {
+func newCirclesCollector(c *cache.Circles) prometheus.Collector {
+	type circles = *cache.Circles
+	found := func(where string, count func(*cache.CircleStats) *atomic.Int64) figure[circles] {
 		return figure[circles]{
 			"found_total", "Sets of friends or members for rankings of current buckets, by where they were found: in memory (near), or in Redis " +
 				"or SQL, because memory did not have them (unknown) or might have been too old (unproven).",
@@ -92,9 +88,9 @@ func newCirclesCollector(c *nearcache.Circles) prometheus.Collector {
 		}
 	}
 	return newCollector("stepboard_near_circles_", func() circles { return c },
-		found("near", func(s *nearcache.CircleStats) *atomic.Int64 { return &s.Near }),
-		found("unknown", func(s *nearcache.CircleStats) *atomic.Int64 { return &s.Unknown }),
-		found("unproven", func(s *nearcache.CircleStats) *atomic.Int64 { return &s.Unproven }),
+		found("near", func(s *cache.CircleStats) *atomic.Int64 { return &s.Near }),
+		found("unknown", func(s *cache.CircleStats) *atomic.Int64 { return &s.Unknown }),
+		found("unproven", func(s *cache.CircleStats) *atomic.Int64 { return &s.Unproven }),
 		figure[circles]{
 			"resets_total", "How often all copies of a stream's sets were dropped, because entries of it may have been missed.",
 			counter, func(c circles) float64 { return float64(c.Stats().StartedOver.Load()) }, nil,

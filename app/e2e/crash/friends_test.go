@@ -28,7 +28,7 @@ func TestAWriterKilledBetweenCommitAndCleanUp(t *testing.T) {
 	dying := env.Config
 	dying.Redis.Addrs = []string{link.Addr()}
 	writer := testenv.Serve(t, dying)
-	reader := friends.New(friends.NewStore(env.Gorm, nil), cache.NewStore(env.Redis, env.Keys, 0), testenv.Numbers{DB: env.Gorm}, friends.Limits{}, env.Log)
+	reader := friends.New(friends.NewStore(env.Gorm, nil), cache.NewStore(env.Redis, env.Keys, 0, nil), testenv.Numbers{DB: env.Gorm}, friends.Limits{}, env.Log)
 
 	ctx := t.Context()
 	if err := reader.Replace(ctx, "1", testenv.IDs(2, 3)); err != nil {
@@ -103,7 +103,7 @@ func TestAStaleFriendListAfterARestart(t *testing.T) {
 		return status, text
 	}
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	f := friends.New(friends.NewStore(env.Gorm, nil), cache.NewStore(rdb, env.Keys, 0), testenv.Numbers{DB: env.Gorm}, friends.Limits{}, env.Log)
+	f := friends.New(friends.NewStore(env.Gorm, nil), cache.NewStore(rdb, env.Keys, 0, nil), testenv.Numbers{DB: env.Gorm}, friends.Limits{}, env.Log)
 	if err := f.Replace(t.Context(), "1", testenv.IDs(2)); err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func TestTwoMastersAtOnce(t *testing.T) {
 		harness.AwaitCheckpoint(t, s.Former, env.Keys, watcher)
 	}
 	g := startGivers(t, s.first.URL)
-	friendships := friends.New(friends.NewStore(env.Gorm, nil), cache.NewStore(s.Former, env.Keys, 0), testenv.Numbers{DB: env.Gorm}, friends.Limits{}, env.Log)
+	friendships := friends.New(friends.NewStore(env.Gorm, nil), cache.NewStore(s.Former, env.Keys, 0, nil), testenv.Numbers{DB: env.Gorm}, friends.Limits{}, env.Log)
 	if err := friendships.Replace(t.Context(), "1", testenv.IDs(2)); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ func OfSets(env *testenv.Env) cache.Copies {
 	if env.Redis == nil {
 		return cache.NewLocal(1<<30, time.Hour, time.Now)
 	}
-	return cache.NewStore(env.Redis, env.Keys, 0)
+	return cache.NewStore(env.Redis, env.Keys, 0, nil)
 }
 
 // OfUsers returns copies of users' records in Redis; nil without Redis.

@@ -17,7 +17,7 @@ type Read func(context.Context) (members []models.RowID, stored bool, err error)
 
 // Near is a near cache of sets: copies in the memory of the process. It follows the
 // streams of changes and has copies of sets that Redis has, never of those that it
-// refuses to store.
+// refuses to store. Implemented by Circles.
 type Near interface {
 	// Members returns the members of a set from the near cache, and the moment before
 	// which all complete changes are in them, if it can prove that this is recent enough.
@@ -26,10 +26,6 @@ type Near interface {
 	// Forget removes the copies of sets, and prevents copies of what is being read.
 	Forget(sets []Set)
 }
-
-// UseNear makes Sets.Near read through a near cache. It must be called before the
-// store is used.
-func (s *Store) UseNear(near Near) { s.near = near }
 
 func (s *Store) nearCache() Near { return s.near }
 
@@ -47,9 +43,6 @@ type Changed struct {
 	// Dropped reports that all sets of the stream were dropped.
 	Dropped bool
 }
-
-// Streams returns the number of streams of changes.
-func (s *Store) Streams() int { return s.streams }
 
 // streamOf returns the stream that has the changes of a stripe.
 func (s *Store) streamOf(stripe int) int { return stripe % s.streams }

@@ -74,7 +74,7 @@ type follower struct {
 func (f *follower) page() changes.Page[Changed] {
 	f.t.Helper()
 	f.read.Count = changes.PageSize
-	page := f.store.Changes().Read(f.t.Context(), []changes.Read[int]{f.read})[0]
+	page := changesOf(f.store.rdb, f.store.keys).Read(f.t.Context(), []changes.Read[int]{f.read})[0]
 	if page.Err != nil {
 		f.t.Fatal(page.Err)
 	}

@@ -52,14 +52,25 @@
 //
 // # Copies in processes
 //
-// nearcache.Circles keeps copies of sets in the process. For it each change names its sets in a
-// stream, sets-changes, once before the commit and once after it. An entry always follows what
-// it reports: the mark and the deletion, or the new generation. So what is read from Redis after
-// an entry was read is not from before the change. The entry before the commit is needed if the
-// one after it can't be written, and the one after it if Redis has forgotten the mark meanwhile.
-// Streams are written only while somebody follows them (package changes). In a cluster each
+// Circles keeps copies of sets in the process (rankings.max_staleness). For it each change names
+// its sets in a stream, sets-changes, once before the commit and once after it. An entry always
+// follows what it reports: the mark and the deletion, or the new generation. So what is read from
+// Redis after an entry was read is not from before the change. The entry before the commit is
+// needed if the one after it can't be written, and the one after it if Redis has forgotten the mark
+// meanwhile. Streams are written only while somebody follows them (package changes). In a cluster each
 // stripe has one, in the slot of its sets, and its entries take a round trip of their own,
 // because redirected commands of a pipeline are executed last.
+//
+// A copy is dropped when the stream names its set, and is not kept if the entry arrives while the
+// set is being read. Only a set that Redis has, or has just stored, is kept. While a change is
+// under way Redis stores nothing, so a list from SQL that a later commit changes is never kept, even
+// if the writer has died or the process began to follow the stream after the first entry. Each
+// reply also has the server's replication id; on another server all copies are dropped, because it
+// may lack entries that were not read yet. After a failover a copy may be as outdated as the set in
+// Redis, until the loss is detected.
+//
+// The copies are in a Memory, and take what copies of boards leave of rankings.memory. A copy is
+// used for copyLifetime at most.
 //
 // The tests walk through the orders of events one by one and at random, with writers that die
 // and a Redis that goes back in time.

@@ -24,7 +24,7 @@ type holder struct {
 const owners = 3 * keys.Stripes
 
 func newHolder(t *testing.T, env *testenv.Env, names keys.Builder) *holder {
-	store := NewStore(env.Redis, names, 0)
+	store := NewStore(env.Redis, names, 0, nil)
 	return &holder{
 		t: t, env: env, sets: New(store, keys.Friends, newTruth().load, env.Log),
 		stale: &recovery.Recovery{

@@ -20,7 +20,7 @@ type protocol struct {
 }
 
 func newProtocol(t *testing.T, env *testenv.Env, owner int) *protocol {
-	store := NewStore(env.Redis, env.Keys, 0)
+	store := NewStore(env.Redis, env.Keys, 0, nil)
 	return &protocol{t: t, copies: store, store: store, of: Set{keys.Friends, int64(owner)}}
 }
 

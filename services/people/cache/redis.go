@@ -54,14 +54,11 @@ type Store struct {
 }
 
 // NewStore returns a store over the client, whose sets last no longer than ttl: a minute or
-// more; 0 means an hour.
-func NewStore(rdb redis.UniversalClient, names keys.Builder, ttl time.Duration) *Store {
-	s := &Store{rdb: rdb, keys: names, streams: 1, ttl: cmp.Or(ttl, setTTL)}
+// more; 0 means an hour. Sets.Near reads through near, which may be nil.
+func NewStore(rdb redis.UniversalClient, names keys.Builder, ttl time.Duration, near Near) *Store {
+	s := &Store{rdb: rdb, keys: names, streams: streamsOf(rdb), ttl: cmp.Or(ttl, setTTL), near: near}
 	s.claims = batch.New(tripSets, tripWorkers, s.claimAll)
 	s.stores = batch.New(tripSets, tripWorkers, s.storeAll)
-	if _, ok := rdb.(*redis.ClusterClient); ok {
-		s.streams = keys.Stripes
-	}
 	return s
 }
 

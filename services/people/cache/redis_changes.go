@@ -3,10 +3,13 @@ package cache
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/internal/keys"
+	"stepboard/models"
 	"stepboard/services/platform/changes"
 )
 
@@ -67,11 +70,30 @@ func execAppends(ctx context.Context, pipe redis.Pipeliner) error {
 	return nil
 }
 
-// Changes returns the reader of the streams of changes, which are numbered from 0. Another
+// NewCircles returns an empty near cache of the sets of a store over the same client, whose copies
+// are at most so stale. memory returns how many bytes all copies may take, which may change; it
+// must be quick. elapsed is the clock that ages are measured by: time.Now, whose differences are
+// those of the monotonic clock, except in tests.
+func NewCircles(
+	rdb redis.UniversalClient, names keys.Builder, staleness time.Duration, memory func() int64,
+	elapsed models.Clock, log *slog.Logger,
+) *Circles {
+	return newCircles(changesOf(rdb, names), streamsOf(rdb), staleness, memory, elapsed, log)
+}
+
+// streamsOf returns the number of streams of changes. In a cluster each stripe has one.
+func streamsOf(rdb redis.UniversalClient) int {
+	if _, ok := rdb.(*redis.ClusterClient); ok {
+		return keys.Stripes
+	}
+	return 1
+}
+
+// changesOf returns the reader of the streams of changes, which are numbered from 0. Another
 // server than before may lack entries that were not read yet, so servers are identified.
-func (s *Store) Changes() changes.Reader[int, Changed] {
+func changesOf(rdb redis.UniversalClient, names keys.Builder) changes.Reader[int, Changed] {
 	return changes.Reader[int, Changed]{
-		Redis: s.rdb, Key: s.keys.SetsChanges, Identified: true,
+		Redis: rdb, Key: names.SetsChanges, Identified: true,
 		First: func() []byte { return newEntry(entryBegan, 0) },
 		Decode: func(entry changes.Place) (Changed, error) {
 			sets, dropped := decodeEntry(entry.Content)

@@ -47,7 +47,7 @@ func (tr *truth) commit(of owner, members ...models.RowID) {
 }
 
 func newSets(env *testenv.Env, tr *truth) *Sets[owner] {
-	return New(NewStore(env.Redis, env.Keys, 0), keys.Friends, tr.load, env.Log)
+	return New(NewStore(env.Redis, env.Keys, 0, nil), keys.Friends, tr.load, env.Log)
 }
 
 // inRedis returns the store of sets that have copies in Redis.
@@ -140,7 +140,7 @@ func TestLifetime(t *testing.T) {
 	t.Parallel()
 	onRedis(t, func(t *testing.T, env *testenv.Env) {
 		const lifetime = 10 * time.Minute
-		s := New(NewStore(env.Redis, env.Keys, lifetime), keys.Friends, newTruth().load, env.Log)
+		s := New(NewStore(env.Redis, env.Keys, lifetime, nil), keys.Friends, newTruth().load, env.Log)
 		expect(t, s, 1, nil)
 		c := s.NewChange()
 		if err := c.Mark(t.Context(), []owner{2}); err != nil {
@@ -220,7 +220,7 @@ func TestRedisRefusesConnections(t *testing.T) {
 	proxy.Cut()
 	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr(), DialerRetries: 1}) // the errors of its commands are not completed
 	t.Cleanup(func() { rdb.Close() })
-	s := New(NewStore(rdb, env.Keys, 0), keys.Friends, newTruth().load, env.Log)
+	s := New(NewStore(rdb, env.Keys, 0, nil), keys.Friends, newTruth().load, env.Log)
 	for name, change := range map[string]*Change[owner]{"change": s.NewChange(), "bulk change": s.NewBulkChange(), "removal": s.NewRemoval(7)} {
 		if err := change.Mark(t.Context(), []owner{1}); err == nil {
 			t.Errorf("a %s without Redis was announced", name)

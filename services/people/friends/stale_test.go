@@ -70,7 +70,7 @@ func TestChangesOnAnOldMaster(t *testing.T) {
 	t.Parallel()
 	env, split := testenv.Real(t), testenv.StartSplit(t)
 	process := func(rdb *redis.Client) (numbered, *recovery.Recovery) {
-		sets := cache.NewStore(rdb, env.Keys, 0)
+		sets := cache.NewStore(rdb, env.Keys, 0, nil)
 		return newServiceOn(env, sets), &recovery.Recovery{
 			Detector: recovery.NewWriterDetector(rdb, env.Keys, recovery.Sets), Replay: sets.DropStale(env.Clock.Now),
 		}

@@ -448,8 +448,7 @@ func TestAgeOfACircle(t *testing.T) {
 		{inMemory{keys.Groups: older, keys.NotShown: newer}, older},
 		{inMemory{keys.Groups: newer, keys.NotShown: older}, older},
 	} {
-		sets, users := cache.NewStore(env.Redis, env.Keys, 0), testenv.Numbers{DB: env.Gorm}
-		sets.UseNear(tt.memory)
+		sets, users := cache.NewStore(env.Redis, env.Keys, 0, tt.memory), testenv.Numbers{DB: env.Gorm}
 		graph := friends.New(friends.NewStore(env.Gorm, nil), sets, users, friends.Limits{}, env.Log)
 		hiding := privacy.New(privacy.NewStore(env.Gorm), sets, graph, users, 0, env.Log)
 		process := groups.New(groups.NewStore(env.Gorm), sets, hiding.Sets(), users, free{}, env.Log)

@@ -14,6 +14,8 @@ const (
 	// PageSize is how many entries of a stream are read at once, unless Follower.Count says
 	// otherwise.
 	PageSize = 200
+	// PollsInBound is how often a stream is read within the staleness of its copies.
+	PollsInBound = 4
 	// readTimeout bounds the reads of a server's streams up to their ends.
 	readTimeout = 5 * time.Second
 	// keepEvery is how often a follower keeps a stream and removes old entries, and

@@ -1,5 +1,5 @@
 // Package nearcache keeps copies of current buckets in the process's memory
-// (rankings.max_staleness), so that rankings need not ask Redis. Circles keeps copies of
+// (rankings.max_staleness), so that rankings need not ask Redis. cache.Circles keeps copies of
 // cached sets in a similar way.
 //
 // A copy is a table indexed by row id, in pages of atomic numbers (pageUsers). A raise is a
@@ -46,19 +46,6 @@
 // what is raised meanwhile.
 //
 // The list has the board's order, as Redis: corrections reach it when they reach the board.
-//
-// # Circles
-//
-// A copy of a cached set is dropped when the stream of changes (services/people/cache) names it,
-// and is not kept if the entry arrives while it is being read. Only a set that Redis has, or has
-// just stored, is kept. While a change is under way Redis stores nothing, so a list from SQL
-// that a later commit changes is never kept, even if the writer has died or the process began to
-// follow the stream after the first entry. Each reply also has the server's replication id; on
-// another server all copies are dropped, because it may lack entries that were not read yet.
-// After a failover a copy may be as outdated as the set in Redis, until the loss is detected.
-//
-// The copies are in a cache.Memory, and take what the tables leave of rankings.memory. A copy is
-// used for copyLifetime at most.
 //
 // TestSoakModel lets several processes take steps in the order of a seed, with other steps
 // between each command and its reply, and compares every answer with what Redis has had since

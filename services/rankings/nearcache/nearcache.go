@@ -53,8 +53,6 @@ type Options struct {
 const (
 	// defaultSpread is the default of Options.Spread.
 	defaultSpread = 5 * time.Second
-	// pollsInBound is how often a stream is read within the staleness.
-	pollsInBound = 4
 	// readTimeout bounds the reading of a page of a copy.
 	readTimeout = 5 * time.Second
 	// copiedAtOnce is how many entries of a bucket are copied at once: half a millisecond
@@ -112,11 +110,11 @@ func New(o Options) *Cache {
 func (c *Cache) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() {
-		pause.Every(ctx, c.o.MaxStaleness/pollsInBound, func() { c.poll(ctx, &running) })
+		pause.Every(ctx, c.o.MaxStaleness/changes.PollsInBound, func() { c.poll(ctx, &running) })
 	})
 	running.Go(func() { c.runCopies(ctx) })
 	running.Go(func() {
-		pause.Every(ctx, c.o.MaxStaleness/pollsInBound, func() { c.holdOrders(ctx) })
+		pause.Every(ctx, c.o.MaxStaleness/changes.PollsInBound, func() { c.holdOrders(ctx) })
 	})
 	running.Wait()
 }

@@ -1,4 +1,4 @@
-package nearcache
+package cache
 
 import (
 	"context"
@@ -15,16 +15,12 @@ import (
 	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/people/cache"
 )
 
-// owner is the number of the owner of a set.
-type owner int64
-
-// truth holds sets of which there are copies: each has one member, the number of its
+// versions holds sets of which there are copies: each has one member, the number of its
 // last change. It also knows which changes are complete, and since when. Safe for
 // concurrent use.
-type truth struct {
+type versions struct {
 	mu      sync.Mutex
 	version map[owner]models.RowID
 	changes map[owner][]complete
@@ -36,11 +32,11 @@ type complete struct {
 	at      time.Time
 }
 
-func newTruth() *truth {
-	return &truth{version: make(map[owner]models.RowID), changes: make(map[owner][]complete)}
+func newVersions() *versions {
+	return &versions{version: make(map[owner]models.RowID), changes: make(map[owner][]complete)}
 }
 
-func (tr *truth) load(_ context.Context, owners []owner) (map[owner][]models.RowID, error) {
+func (tr *versions) load(_ context.Context, owners []owner) (map[owner][]models.RowID, error) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	sets := make(map[owner][]models.RowID)
@@ -51,7 +47,7 @@ func (tr *truth) load(_ context.Context, owners []owner) (map[owner][]models.Row
 }
 
 // commit changes a set and returns the number of the change.
-func (tr *truth) commit(of owner) models.RowID {
+func (tr *versions) commit(of owner) models.RowID {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	tr.version[of]++
@@ -59,7 +55,7 @@ func (tr *truth) commit(of owner) models.RowID {
 }
 
 // completed records that a change is complete.
-func (tr *truth) completed(of owner, version models.RowID) {
+func (tr *versions) completed(of owner, version models.RowID) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	tr.changes[of] = append(tr.changes[of], complete{version, time.Now()})
@@ -67,7 +63,7 @@ func (tr *truth) completed(of owner, version models.RowID) {
 
 // least returns the oldest version that may be read at a moment: that of the last change
 // which had been complete for longer than the bound.
-func (tr *truth) least(of owner, at time.Time, bound time.Duration) models.RowID {
+func (tr *versions) least(of owner, at time.Time, bound time.Duration) models.RowID {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	for _, c := range slices.Backward(tr.changes[of]) {
@@ -81,20 +77,19 @@ func (tr *truth) least(of owner, at time.Time, bound time.Duration) models.RowID
 // process is a process that reads sets through a near cache and changes them.
 type process struct {
 	t       *testing.T
-	truth   *truth
+	truth   *versions
 	bound   time.Duration
-	store   *cache.Store
-	sets    *cache.Sets[owner]
+	store   *Store
+	sets    *Sets[owner]
 	circles *Circles
 }
 
 // newProcess starts a process, which ends with the test.
-func newProcess(t *testing.T, rdb redis.UniversalClient, names keys.Builder, tr *truth, bound time.Duration) *process {
+func newProcess(t *testing.T, rdb redis.UniversalClient, names keys.Builder, tr *versions, bound time.Duration) *process {
 	t.Helper()
-	p := &process{t: t, truth: tr, bound: bound, store: cache.NewStore(rdb, names, 0)}
-	p.circles = NewCircles(p.store.Changes(), p.store.Streams(), bound, func() int64 { return 10_000_000 }, time.Now, testenv.Log())
-	p.store.UseNear(p.circles)
-	p.sets = cache.New(p.store, keys.Friends, tr.load, testenv.Log())
+	p := &process{t: t, truth: tr, bound: bound, circles: NewCircles(rdb, names, bound, func() int64 { return 10_000_000 }, time.Now, testenv.Log())}
+	p.store = NewStore(rdb, names, 0, p.circles)
+	p.sets = New(p.store, keys.Friends, tr.load, testenv.Log())
 	testenv.Background(t, p.circles.Run)
 	return p
 }
@@ -148,7 +143,7 @@ func (p *process) awaitNear(of owner) {
 func TestTwoProcesses(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	tr, bound := newTruth(), 200*time.Millisecond
+	tr, bound := newVersions(), 200*time.Millisecond
 	one, other := newProcess(t, env.Redis, env.Keys, tr, bound), newProcess(t, env.Redis, env.Keys, tr, bound)
 	for range 5 {
 		one.awaitNear(1)
@@ -183,7 +178,7 @@ func TestNoCopyIsOlderThanTheBound(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartRedis(t)
 	link := testenv.NewProxy(t, server.Addr())
-	tr, bound, names := newTruth(), 100*time.Millisecond, keys.Builder{}
+	tr, bound, names := newVersions(), 100*time.Millisecond, keys.Builder{}
 	admin := openRedis(t, server.Addr())
 	writer := newProcess(t, admin, names, tr, bound)
 	reader := newProcess(t, openRedis(t, link.Addr()), names, tr, bound)
@@ -251,11 +246,11 @@ func TestNoCopyIsOlderThanTheBound(t *testing.T) {
 // copies: the changes there are in no stream that it has followed.
 func TestCopiesOfAnOldMaster(t *testing.T) {
 	t.Parallel()
-	split, tr := testenv.StartSplit(t), newTruth()
+	split, tr := testenv.StartSplit(t), newVersions()
 	old := newProcess(t, split.Former, keys.Builder{}, tr, 10*time.Second)
 	old.awaitNear(1)
 	split.Promote()
-	change := cache.New(cache.NewStore(split.Promoted, keys.Builder{}, 0), keys.Friends, tr.load, testenv.Log()).NewChange()
+	change := New(NewStore(split.Promoted, keys.Builder{}, 0, nil), keys.Friends, tr.load, testenv.Log()).NewChange()
 	if err := change.Mark(t.Context(), []owner{1}); err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +285,7 @@ func TestAMasterOfAClusterHangs(t *testing.T) {
 		})
 		return rdb
 	}
-	tr, bound := newTruth(), 500*time.Millisecond
+	tr, bound := newVersions(), 500*time.Millisecond
 	p, writer := newProcess(t, open(), keys.Builder{}, tr, bound), newProcess(t, open(), keys.Builder{}, tr, bound)
 	for of := range owner(keys.Stripes) {
 		p.awaitNear(of + 1)
@@ -343,10 +338,10 @@ func TestEachEntryIsNeeded(t *testing.T) {
 	const bound = 200 * time.Millisecond
 	for _, tt := range []struct {
 		name   string
-		change func(*testing.T, *testenv.Env, *truth, *process)
+		change func(*testing.T, *testenv.Env, *versions, *process)
 	}{
-		{"the end is not written", func(t *testing.T, env *testenv.Env, tr *truth, _ *process) {
-			writer := cache.New(cache.NewStore(env.Redis, env.Keys, 0), keys.Friends, tr.load, testenv.Log())
+		{"the end is not written", func(t *testing.T, env *testenv.Env, tr *versions, _ *process) {
+			writer := New(NewStore(env.Redis, env.Keys, 0, nil), keys.Friends, tr.load, testenv.Log())
 			change, ctx := writer.NewChange(), t.Context()
 			if err := change.Mark(ctx, []owner{1}); err != nil {
 				t.Fatal(err)
@@ -357,8 +352,8 @@ func TestEachEntryIsNeeded(t *testing.T) {
 			change.Clear(ctx) // fails
 			tr.completed(1, version)
 		}},
-		{"Redis forgets the mark", func(t *testing.T, env *testenv.Env, tr *truth, reader *process) {
-			writer := cache.New(cache.NewStore(env.Redis, env.Keys, 0), keys.Friends, tr.load, testenv.Log())
+		{"Redis forgets the mark", func(t *testing.T, env *testenv.Env, tr *versions, reader *process) {
+			writer := New(NewStore(env.Redis, env.Keys, 0, nil), keys.Friends, tr.load, testenv.Log())
 			change := writer.NewChange()
 			if err := change.Mark(t.Context(), []owner{1}); err != nil {
 				t.Fatal(err)
@@ -370,7 +365,7 @@ func TestEachEntryIsNeeded(t *testing.T) {
 			change.Clear(t.Context())
 			tr.completed(1, version)
 		}},
-		{"Redis has brought back a set", func(t *testing.T, _ *testenv.Env, tr *truth, reader *process) {
+		{"Redis has brought back a set", func(t *testing.T, _ *testenv.Env, tr *versions, reader *process) {
 			version := tr.commit(1) // a change of which Redis has forgotten everything
 			reader.awaitNear(1)
 			if reader.read(1) == version {
@@ -385,7 +380,7 @@ func TestEachEntryIsNeeded(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			env := testenv.Real(t)
-			tr := newTruth()
+			tr := newVersions()
 			reader := newProcess(t, env.Redis, env.Keys, tr, bound)
 			reader.awaitNear(1)
 			tt.change(t, env, tr, reader)

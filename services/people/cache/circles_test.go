@@ -1,4 +1,4 @@
-package nearcache
+package cache
 
 import (
 	"context"
@@ -14,15 +14,14 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/people/cache"
 	"stepboard/services/platform/changes"
 )
 
 type (
-	circlePage = changes.Page[cache.Changed]
+	circlePage = changes.Page[Changed]
 	entry      struct {
 		place changes.Place
-		cache.Changed
+		Changed
 	}
 )
 
@@ -65,7 +64,7 @@ func (f *setChanges) page(r changes.Read[int]) circlePage {
 		return circlePage{Err: f.err}
 	}
 	if len(f.entries[r.Stream]) == 0 {
-		f.append(r.Stream, cache.Changed{})
+		f.append(r.Stream, Changed{})
 	}
 	entries := f.entries[r.Stream]
 	if r.After == (changes.Place{}) {
@@ -86,13 +85,13 @@ func (f *setChanges) page(r changes.Read[int]) circlePage {
 	return read
 }
 
-func (f *setChanges) append(stream int, e cache.Changed) {
+func (f *setChanges) append(stream int, e Changed) {
 	f.ids++
 	f.entries[stream] = append(f.entries[stream], entry{changes.Place{ID: strconv.Itoa(f.ids)}, e})
 }
 
 // write appends an entry.
-func (f *setChanges) write(stream int, e cache.Changed) {
+func (f *setChanges) write(stream int, e Changed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.append(stream, e)
@@ -130,7 +129,7 @@ func inBubble(t *testing.T, streams int, test func(*bench)) {
 			changes: &setChanges{streams: streams, server: "a", entries: make(map[int][]entry)},
 		}
 		b.memory.Store(1_000_000)
-		b.circles = NewCircles(b.changes, b.changes.streams, staleness, b.memory.Load, time.Now, testenv.Log())
+		b.circles = newCircles(b.changes, b.changes.streams, staleness, b.memory.Load, time.Now, testenv.Log())
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		defer func() { stop(); running.Wait() }()
@@ -147,10 +146,10 @@ func (b *bench) wait(d time.Duration) {
 }
 
 // poll waits until the streams were read once more.
-func (b *bench) poll() { b.wait(staleness / pollsInBound) }
+func (b *bench) poll() { b.wait(staleness / changes.PollsInBound) }
 
 // read reads a set, and reports whether it was in memory.
-func (b *bench) read(of cache.Set) (near bool) {
+func (b *bench) read(of Set) (near bool) {
 	b.t.Helper()
 	near = true
 	members, asOf, err := b.circles.Members(b.t.Context(), of, func(context.Context) ([]models.RowID, bool, error) {
@@ -171,7 +170,7 @@ func (b *bench) read(of cache.Set) (near bool) {
 }
 
 // expect reads a set that must be in memory, or must not.
-func (b *bench) expect(of cache.Set, near bool) {
+func (b *bench) expect(of Set, near bool) {
 	b.t.Helper()
 	if got := b.read(of); got != near {
 		b.t.Fatalf("%v is in memory: %v, want %v", of, got, near)
@@ -179,10 +178,10 @@ func (b *bench) expect(of cache.Set, near bool) {
 }
 
 // friendsOf returns the friend set of a user.
-func friendsOf(owner int64) cache.Set { return cache.Set{Kind: keys.Friends, Owner: owner} }
+func friendsOf(owner int64) Set { return Set{Kind: keys.Friends, Owner: owner} }
 
 // changed returns an entry that names sets.
-func changed(sets ...cache.Set) cache.Changed { return cache.Changed{Sets: sets} }
+func changed(sets ...Set) Changed { return Changed{Sets: sets} }
 
 // Everything that decides whether a set is returned from memory, step by step.
 func TestWhichCopiesAreUsed(t *testing.T) {
@@ -196,7 +195,7 @@ func TestWhichCopiesAreUsed(t *testing.T) {
 			b.expect(one, false)
 			b.expect(one, true)
 			b.expect(other, false)
-			b.expect(cache.Set{Kind: "groups", Owner: 1}, false)
+			b.expect(Set{Kind: "groups", Owner: 1}, false)
 			b.poll()
 			b.expect(one, true)
 		}},
@@ -220,14 +219,14 @@ func TestWhichCopiesAreUsed(t *testing.T) {
 		}},
 		{"all sets are dropped", func(b *bench) {
 			b.read(one)
-			b.changes.write(0, cache.Changed{Dropped: true})
+			b.changes.write(0, Changed{Dropped: true})
 			b.poll()
 			b.expect(one, false)
 			b.expect(one, true)
 		}},
 		{"all sets are dropped while it is being read", func(b *bench) {
 			b.during = func() {
-				b.changes.write(0, cache.Changed{Dropped: true})
+				b.changes.write(0, Changed{Dropped: true})
 				b.poll()
 			}
 			b.read(one)
@@ -256,12 +255,12 @@ func TestWhichCopiesAreUsed(t *testing.T) {
 		{"the process changes it", func(b *bench) {
 			b.read(one)
 			b.read(other)
-			b.circles.Forget([]cache.Set{one})
+			b.circles.Forget([]Set{one})
 			b.expect(one, false)
 			b.expect(other, true)
 		}},
 		{"the process changes it while it is being read", func(b *bench) {
-			b.during = func() { b.circles.Forget([]cache.Set{one}) }
+			b.during = func() { b.circles.Forget([]Set{one}) }
 			b.read(one)
 			b.during = nil
 			b.expect(one, false)
@@ -336,7 +335,7 @@ func TestProofs(t *testing.T) {
 				b.changes.write(0, changed(friendsOf(2)))
 			}
 			b.changes.write(0, changed(one))
-			b.wait(staleness + staleness/pollsInBound)
+			b.wait(staleness + staleness/changes.PollsInBound)
 			b.expect(one, false)
 			b.changes.set(func() { b.changes.delay = 0 })
 			b.wait(staleness)
@@ -397,7 +396,7 @@ func TestSetsReadBeforeTheStreamIsFollowed(t *testing.T) {
 		b := &bench{t: t, members: []models.RowID{7}, stored: true, changes: &setChanges{
 			streams: 1, server: "a", entries: make(map[int][]entry), err: errors.New("away"),
 		}}
-		b.circles = NewCircles(b.changes, b.changes.streams, staleness, func() int64 { return 1_000_000 }, time.Now, testenv.Log())
+		b.circles = newCircles(b.changes, b.changes.streams, staleness, func() int64 { return 1_000_000 }, time.Now, testenv.Log())
 		b.expect(friendsOf(1), false)
 		b.expect(friendsOf(1), false)
 		ctx, stop := context.WithCancel(t.Context())
@@ -423,7 +422,7 @@ func TestStreamsAreIndependent(t *testing.T) {
 		b.read(friendsOf(1))
 		b.read(friendsOf(2))
 		b.read(friendsOf(2 + keys.Stripes))
-		b.changes.write(2, cache.Changed{Dropped: true})
+		b.changes.write(2, Changed{Dropped: true})
 		b.poll()
 		b.expect(friendsOf(1), true)
 		b.expect(friendsOf(2), false)
@@ -468,7 +467,7 @@ func TestOldEntriesAreRemoved(t *testing.T) {
 func TestCopiesAreBounded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(b *bench) {
-		set := func(i int) cache.Set { return friendsOf(int64(1 + i*keys.Stripes)) } // of one stripe
+		set := func(i int) Set { return friendsOf(int64(1 + i*keys.Stripes)) } // of one stripe
 		b.read(set(0))
 		one, _ := b.circles.Bytes()
 		b.memory.Store(keys.Stripes * 3 * one)

@@ -1,4 +1,4 @@
-package nearcache_test
+package cache_test
 
 import (
 	"slices"
@@ -10,7 +10,6 @@ import (
 	"stepboard/services/people/cache"
 	"stepboard/services/people/friends"
 	"stepboard/services/people/privacy"
-	"stepboard/services/rankings/nearcache"
 )
 
 // choices are the friendships and choices of a process, over its sets.
@@ -31,11 +30,11 @@ func newChoices(env *testenv.Env, sets *cache.Store) choices {
 func TestCopiesInOtherProcessesFollowChoices(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	sets, ctx := cache.NewStore(env.Redis, env.Keys, 0), t.Context()
-	circles := nearcache.NewCircles(sets.Changes(), sets.Streams(), time.Second, func() int64 { return 1 << 20 }, time.Now, env.Log)
-	sets.UseNear(circles)
+	ctx := t.Context()
+	circles := cache.NewCircles(env.Redis, env.Keys, time.Second, func() int64 { return 1 << 20 }, time.Now, env.Log)
+	sets := cache.NewStore(env.Redis, env.Keys, 0, circles)
 	testenv.Background(t, circles.Run)
-	chooser, other := newChoices(env, cache.NewStore(env.Redis, env.Keys, 0)), newChoices(env, sets)
+	chooser, other := newChoices(env, cache.NewStore(env.Redis, env.Keys, 0, nil)), newChoices(env, sets)
 	testenv.Must(testenv.Numbers{DB: env.Gorm}.Ensure(ctx, testenv.IDs(1, 2)...))
 	if _, _, err := chooser.friends.Import(ctx, []models.Edge{{A: 1, B: 2}}); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package nearcache
+package cache
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/internal/pause"
 	"stepboard/models"
-	"stepboard/services/people/cache"
 	"stepboard/services/platform/changes"
 )
 
@@ -26,9 +25,9 @@ type Circles struct {
 	staleness time.Duration
 	elapsed   models.Clock
 	began     time.Time // times are counted from here, by elapsed
-	follower  changes.Follower[int, cache.Changed]
-	streams   []*changes.Stream[int, cache.Changed]
-	copies    *cache.Memory
+	follower  changes.Follower[int, Changed]
+	streams   []*changes.Stream[int, Changed]
+	copies    *Memory
 	stats     CircleStats
 }
 
@@ -46,18 +45,15 @@ type CircleStats struct {
 	StartedOver atomic.Int64
 }
 
-// NewCircles returns an empty near cache whose copies are at most so stale. source has so many
-// streams of changes, numbered from 0. memory returns how many bytes all copies may take, which
-// may change; it must be quick. elapsed is the clock that ages are measured by: time.Now, whose
-// differences are those of the monotonic clock, except in tests.
-func NewCircles(
-	source changes.Source[int, cache.Changed], streams int, staleness time.Duration, memory func() int64,
+// newCircles is NewCircles with a source that has so many streams of changes, numbered from 0.
+func newCircles(
+	source changes.Source[int, Changed], streams int, staleness time.Duration, memory func() int64,
 	elapsed models.Clock, log *slog.Logger,
 ) *Circles {
 	c := &Circles{
-		staleness: staleness, elapsed: elapsed, began: elapsed(), copies: cache.NewMemory(copyLifetime, memory, elapsed),
+		staleness: staleness, elapsed: elapsed, began: elapsed(), copies: NewMemory(copyLifetime, memory, elapsed),
 	}
-	c.follower = changes.Follower[int, cache.Changed]{
+	c.follower = changes.Follower[int, Changed]{
 		Source: source, Elapsed: elapsed, Count: changes.PageSize,
 		Failed: func(ctx context.Context, stream int, err error) {
 			log.WarnContext(ctx, "a stream of changed sets can't be read", "stream", stream, "error", err)
@@ -73,7 +69,7 @@ func NewCircles(
 // them. They are from memory if that is proven to be recent enough: all changes that
 // were complete before asOf are in them. Otherwise Members calls read, and asOf is zero.
 func (c *Circles) Members(
-	ctx context.Context, of cache.Set, read cache.Read,
+	ctx context.Context, of Set, read Read,
 ) (members []models.RowID, asOf time.Time, err error) {
 	// The proof comes first: what it proves is applied to the copies already.
 	if proven, recent := c.recent(keys.StripeOf(of.Owner)); !recent {
@@ -93,7 +89,7 @@ func (c *Circles) Members(
 
 // Forget removes the copies of sets, and prevents copies of what is being read. It
 // makes a process see its own changes at once.
-func (c *Circles) Forget(sets []cache.Set) { c.copies.Forget(sets) }
+func (c *Circles) Forget(sets []Set) { c.copies.Forget(sets) }
 
 // Stats returns the counts of this process.
 func (c *Circles) Stats() *CircleStats { return &c.stats }
@@ -132,7 +128,7 @@ func (c *Circles) now() time.Duration { return c.elapsed().Sub(c.began) }
 func (c *Circles) Run(ctx context.Context) {
 	var reads sync.WaitGroup
 	defer reads.Wait()
-	pause.Every(ctx, max(c.staleness/pollsInBound, time.Millisecond), func() {
+	pause.Every(ctx, max(c.staleness/changes.PollsInBound, time.Millisecond), func() {
 		c.follower.Poll(ctx, c.streams, &reads)
 		c.copies.Shrink()
 	})
@@ -160,7 +156,7 @@ func (s *streamCopies) Begin(changes.Place) error {
 }
 
 // Apply drops the copies of the sets that are named.
-func (s *streamCopies) Apply(page changes.Page[cache.Changed], _ time.Time) error {
+func (s *streamCopies) Apply(page changes.Page[Changed], _ time.Time) error {
 	for _, entry := range page.Entries {
 		if entry.Dropped {
 			s.reset()
