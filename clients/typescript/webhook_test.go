@@ -48,7 +48,7 @@ func TestSignatureInJavaScript(t *testing.T) {
 		outcomes.NewStore(env.Gorm), targets, testenv.Numbers{}, env.Clock.Now, env.Log, prometheus.NewRegistry(),
 	))
 	outbox := outcomes.NewOutbox(targets, env.Clock.Now)
-	if err := outbox.AddFriend(outcomes.InGorm(env.Gorm), models.OutcomeFriendAccepted, 1, 2); err != nil {
+	if err := outbox.AddFriend(env.Gorm, models.OutcomeFriendAccepted, 1, 2); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -88,5 +88,5 @@ func (s *Store) addResult(tx *gorm.DB, bucket *models.Bucket, stored totals) err
 	for _, r := range first {
 		result.Top = append(result.Top, outcomes.TopEntry{User: r.user, Score: r.score, ReachedAt: r.reachedAt})
 	}
-	return results.Add(s.outbox, outcomes.InGorm(tx), bucket, result)
+	return results.Add(s.outbox, tx, bucket, result)
 }

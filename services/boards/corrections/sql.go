@@ -14,7 +14,6 @@ import (
 	"stepboard/models"
 	"stepboard/services/boards/results"
 	"stepboard/services/platform/cursor"
-	"stepboard/services/platform/outcomes"
 )
 
 // Store keeps corrections in tables corrections, pending_corrections and
@@ -147,7 +146,7 @@ func overlapping(tx *gorm.DB, c *models.Correction) (ids []int64, err error) {
 // buckets, and that the result of an event is outdated. The buckets' rows are locked.
 func addPending(tx *gorm.DB, c *models.Correction, buckets []string) error {
 	if c.Bucket != nil && len(buckets) == 0 {
-		return results.MarkOutdated(outcomes.InGorm(tx), c.Board, *c.Bucket)
+		return results.MarkOutdated(tx, c.Board, *c.Bucket)
 	}
 	for _, bucket := range buckets {
 		err := tx.Exec(`INSERT INTO pending_corrections (board, bucket, correction_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,

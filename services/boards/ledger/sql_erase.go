@@ -11,7 +11,6 @@ import (
 	"stepboard/internal/pause"
 	"stepboard/models"
 	"stepboard/services/boards/results"
-	"stepboard/services/platform/outcomes"
 )
 
 // Erase empties the increments of a user who was erased, and removes the running totals.
@@ -56,7 +55,7 @@ func (s *Store) eraseTotals(ctx context.Context, user models.RowID) (removed int
 			return err
 		}
 		for _, e := range events {
-			if err := results.MarkOutdated(outcomes.InGorm(tx), e.Board, e.Name); err != nil {
+			if err := results.MarkOutdated(tx, e.Board, e.Name); err != nil {
 				return err
 			}
 		}

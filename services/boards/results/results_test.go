@@ -24,7 +24,7 @@ func TestRevisions(t *testing.T) {
 		}}
 		add := func() {
 			t.Helper()
-			if err := results.Add(outbox, outcomes.InGorm(env.Gorm), testenv.Bucket(1), result); err != nil {
+			if err := results.Add(outbox, env.Gorm, testenv.Bucket(1), result); err != nil {
 				t.Fatal(err)
 			}
 		}

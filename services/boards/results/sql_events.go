@@ -130,7 +130,7 @@ func (e *Events) write(tx *gorm.DB, bucket *models.Bucket, result Result) error 
 	if err != nil {
 		return err
 	}
-	return Add(e.outbox, outcomes.InGorm(tx), bucket, result)
+	return Add(e.outbox, tx, bucket, result)
 }
 
 // eventResult returns the result of an event: its running totals, with corrections applied

@@ -36,7 +36,7 @@ func (f *fixture) result(day models.Date) {
 	f.t.Helper()
 	date := day.String()
 	final := outcomes.Final{Board: "steps", Kind: models.KindDaily, Date: &date, Revision: 1, Top: []outcomes.TopEntry{}}
-	if err := f.outbox.AddFinal(outcomes.InGorm(f.env.Gorm), final); err != nil {
+	if err := f.outbox.AddFinal(f.env.Gorm, final); err != nil {
 		f.t.Fatal(err)
 	}
 }

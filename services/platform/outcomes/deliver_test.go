@@ -190,7 +190,7 @@ func TestHidingBeforeItIsSent(t *testing.T) {
 		target := newReceiver(t, nil)
 		f := newFixture(t, env, target.target())
 		day := testenv.Must(models.ParseDate("2026-11-20"))
-		tx := outcomes.InGorm(env.Gorm)
+		tx := env.Gorm
 		for liker := models.RowID(2); liker <= 4; liker++ {
 			if err := f.outbox.AddLike(tx, models.Like{UserID: 1, LikedBy: liker, Day: day, Board: "steps"}); err != nil {
 				t.Fatal(err)

@@ -3,7 +3,7 @@
 //
 // An outcome is written to an outbox, table webhook_deliveries, in the transaction of its cause:
 // one row for each target that wants it, all with one message id. So it exists if and only if
-// its cause was committed. Through Tx, transactions of gorm and of pgx use the same code.
+// its cause was committed.
 //
 // A payload names people by row ids and is rendered when it is sent. So it does not name a
 // person who was erased meanwhile: an outcome about them is dropped, and in a result they are

@@ -35,7 +35,7 @@ func TestFinal(t *testing.T) {
 			entry := outcomes.TopEntry{User: models.RowID(n + 1), Score: int64(30 - 10*n), ReachedAt: models.TimestampOf(testenv.Noon)}
 			final.Top = append(final.Top, entry)
 		}
-		if err := f.outbox.AddFinal(outcomes.InGorm(env.Gorm), final); err != nil {
+		if err := f.outbox.AddFinal(env.Gorm, final); err != nil {
 			t.Fatal(err)
 		}
 		f.waitFor(models.DeliveryDelivered)

@@ -117,7 +117,7 @@ func (f *fixture) deliverAs(records outcomes.Records) {
 func (f *fixture) request(from, to models.RowID, failure error) {
 	f.t.Helper()
 	err := f.env.Gorm.Transaction(func(db *gorm.DB) error {
-		if err := f.outbox.AddFriend(outcomes.InGorm(db), models.OutcomeFriendRequested, from, to); err != nil {
+		if err := f.outbox.AddFriend(db, models.OutcomeFriendRequested, from, to); err != nil {
 			return err
 		}
 		return failure

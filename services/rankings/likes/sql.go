@@ -78,7 +78,7 @@ func (s *Store) announce(db *gorm.DB, like models.Like) error {
 	if !visible {
 		return nil
 	}
-	return s.outbox.AddLike(outcomes.InGorm(db), like)
+	return s.outbox.AddLike(db, like)
 }
 
 // withdraw withdraws a like, and reports whether there was one. One statement.

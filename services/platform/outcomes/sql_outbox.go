@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"gorm.io/gorm"
+
 	"stepboard/internal/failpoint"
 	"stepboard/models"
 )
@@ -49,22 +51,22 @@ func (o *Outbox) Wants(outcome models.OutcomeType) bool {
 
 // AddFriend writes OutcomeFriendRequested or OutcomeFriendAccepted: one user has asked,
 // the other was asked. One statement for each target.
-func (o *Outbox) AddFriend(tx Tx, outcome models.OutcomeType, asking, asked models.RowID) error {
+func (o *Outbox) AddFriend(tx *gorm.DB, outcome models.OutcomeType, asking, asked models.RowID) error {
 	return o.add(tx, outcome, pair{From: asking, To: asked})
 }
 
 // AddLike writes OutcomeLikeGiven. One statement for each target.
-func (o *Outbox) AddLike(tx Tx, like models.Like) error {
+func (o *Outbox) AddLike(tx *gorm.DB, like models.Like) error {
 	return o.add(tx, models.OutcomeLikeGiven, likePayload{like.Board, like.Day.String(), pair{like.LikedBy, like.UserID}})
 }
 
 // AddFinal writes OutcomeBoardFinal. One statement for each target.
-func (o *Outbox) AddFinal(tx Tx, final Final) error {
+func (o *Outbox) AddFinal(tx *gorm.DB, final Final) error {
 	return o.add(tx, models.OutcomeBoardFinal, final)
 }
 
 // AddDigest writes OutcomeDigestReady. One statement for each target.
-func (o *Outbox) AddDigest(tx Tx, board string, day models.Date, lines []models.DigestLine) error {
+func (o *Outbox) AddDigest(tx *gorm.DB, board string, day models.Date, lines []models.DigestLine) error {
 	return o.add(tx, models.OutcomeDigestReady, digestPayload{board, day.String(), lines})
 }
 
@@ -72,7 +74,7 @@ func (o *Outbox) AddDigest(tx Tx, board string, day models.Date, lines []models.
 func (o *Outbox) Now() time.Time { return o.clock().UTC() }
 
 // add writes an outcome in the transaction of its cause.
-func (o *Outbox) add(tx Tx, outcome models.OutcomeType, payload any) error {
+func (o *Outbox) add(tx *gorm.DB, outcome models.OutcomeType, payload any) error {
 	if !o.Wants(outcome) {
 		return nil
 	}
@@ -89,7 +91,7 @@ func (o *Outbox) add(tx Tx, outcome models.OutcomeType, payload any) error {
 			INSERT INTO webhook_deliveries
 				(message_id, target, type, payload, state, attempts, created_at, next_attempt_at, give_up_at)
 			VALUES (?, ?, ?, ?, ?, 0, ?, ?, ?)`,
-			id, target.URL, outcome, string(text), models.DeliveryWaiting, now, now, now.Add(giveUpAfter))
+			id, target.URL, outcome, string(text), models.DeliveryWaiting, now, now, now.Add(giveUpAfter)).Error
 		if err != nil {
 			return fmt.Errorf("write outcome: %w", err)
 		}
