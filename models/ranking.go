@@ -30,8 +30,8 @@ type RankedEntry struct {
 	ReachedAt Timestamp `json:"reached_at" format:"date-time" doc:"When the user reached this score" example:"2026-11-20T13:00:00.123Z"`
 	Days      int64     `json:"days,omitempty" doc:"Spans only: on how many of the days the user has a score"`
 
-	Likes *int64 `json:"likes,omitempty" doc:"How many people who are shown to the caller like this score; only with include=likes" example:"4"`
-	Liked *bool  `json:"liked,omitempty" doc:"Whether the caller likes it; only with include=likes" example:"false"`
+	Likes *int64 `json:"likes,omitempty" doc:"How many people who are shown to the caller like this score; only with include=likes, and left out while likes can't be read" example:"4"`
+	Liked *bool  `json:"liked,omitempty" doc:"Whether the caller likes it; present where likes is" example:"false"`
 
 	// Plain reports whether IsPlain is known to hold for the user's texts.
 	Plain bool `json:"-"`

@@ -43,6 +43,7 @@ func TestPostgresCutOff(t *testing.T) {
 	link.Cut()
 	want(200, "POST", "/v1/boards/steps/scores", upload)
 	want(200, "GET", "/v1/boards/steps/friends", "")
+	want(200, "GET", "/v1/boards/steps/friends?include=likes", "")
 	want(503, "PUT", "/v1/me", `{"nickname":"Ann"}`)
 	want(503, "GET", "/v1/friends", "")
 	want(503, "DELETE", "/v1/friends/2", "")

@@ -2833,13 +2833,13 @@ export interface components {
              */
             days?: number;
             /**
-             * @description Whether the caller likes it; only with include=likes
+             * @description Whether the caller likes it; present where likes is
              * @example false
              */
             liked?: boolean;
             /**
              * Format: int64
-             * @description How many people who are shown to the caller like this score; only with include=likes
+             * @description How many people who are shown to the caller like this score; only with include=likes, and left out while likes can't be read
              * @example 4
              */
             likes?: number;

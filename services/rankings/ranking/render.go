@@ -17,7 +17,7 @@ func (s *Service) render(ctx context.Context, r *request, a *attempt, p page) er
 	gone, err := s.name(ctx, p, nil)
 	a.gone = append(a.gone, gone...)
 	if err == nil && len(gone) == 0 && r.likes {
-		err = s.addLikes(ctx, r, p)
+		s.addLikes(ctx, r, p)
 	}
 	return err
 }
@@ -105,14 +105,15 @@ func (s *Service) name(
 	return gone, nil
 }
 
-// addLikes adds the likes of the lines of a page and of the viewer's own line.
-func (s *Service) addLikes(ctx context.Context, r *request, p page) error {
+// addLikes adds the likes of the lines of a page and of the viewer's own line. A page whose likes
+// can't be read is shown without them, as rankings go on while Postgres is away.
+func (s *Service) addLikes(ctx context.Context, r *request, p page) {
 	if len(p.users) == 0 {
-		return nil
+		return
 	}
 	counts, err := s.o.Likes.Counts(ctx, r.board.Name, r.bucket.Day, r.viewer, p.users)
 	if err != nil {
-		return err
+		return
 	}
 	for i, user := range p.users {
 		line := p.Me
@@ -122,5 +123,4 @@ func (s *Service) addLikes(ctx context.Context, r *request, p page) error {
 		count := counts[user]
 		line.Likes, line.Liked = &count.Likes, &count.Liked
 	}
-	return nil
 }
