@@ -10,22 +10,24 @@ import (
 // daysOf lets a fake service have a ranking today and another one on the day before, both
 // with likes for the viewer.
 func (f *fakeService) daysOf(today, yesterday map[string]any) {
-	f.ranks(today)
-	withLikes := func(ranking map[string]any, likes int) map[string]any {
-		for _, line := range append([]any{ranking["me"]}, ranking["entries"].([]any)...) {
-			if e, ok := line.(map[string]any); ok {
-				e["likes"], e["liked"] = likes, false
-			}
-		}
-		return ranking
-	}
-	f.handle("GET /v1/boards/steps/friends", func(w http.ResponseWriter, r *http.Request) {
+	withLikes(today, 1)
+	withLikes(yesterday, 4)
+	f.ranksAs("friends", func(r *http.Request) map[string]any {
 		if r.URL.Query().Get("date") == dayBefore {
-			respond(w, http.StatusOK, withLikes(yesterday, 4))
-			return
+			return yesterday
 		}
-		respond(w, http.StatusOK, withLikes(today, 1))
+		return today
 	})
+}
+
+// withLikes gives each line of a ranking as many likes, and returns the ranking.
+func withLikes(ranking map[string]any, likes int) map[string]any {
+	for _, line := range append([]any{ranking["me"]}, ranking["entries"].([]any)...) {
+		if e, ok := line.(map[string]any); ok {
+			e["likes"], e["liked"] = likes, false
+		}
+	}
+	return ranking
 }
 
 // dayBefore is the day before the fake service's.

@@ -157,9 +157,14 @@ func (f *fakeService) ranks(ranking map[string]any) {
 
 // ranksAmong is ranks, for friends or a group.
 func (f *fakeService) ranksAmong(whom string, ranking map[string]any) {
+	f.ranksAs(whom, func(*http.Request) map[string]any { return ranking })
+}
+
+// ranksAs is ranksAmong for a ranking that is made anew for each call and each stream.
+func (f *fakeService) ranksAs(whom string, ranking func(*http.Request) map[string]any) {
 	path := "GET /v1/boards/steps/" + whom
-	f.returns(path, ranking)
-	f.handle(path+"/stream", f.stream(func(*http.Request) map[string]any { return ranking }))
+	f.handle(path, func(w http.ResponseWriter, r *http.Request) { respond(w, http.StatusOK, ranking(r)) })
+	f.handle(path+"/stream", f.stream(ranking))
 }
 
 // stream answers with a ranking as an event.

@@ -26,8 +26,7 @@ type fakeLikes struct {
 // likes lets a fake service rank users, with likes on request, and take likes of user 2.
 func (f *fakeService) likes(users ...int) *fakeLikes {
 	l := &fakeLikes{others: map[string]int{"1": 4, "2": 7}, own: map[string]bool{}}
-	f.ranks(rankingFrom(1, users...))
-	f.handle("GET /v1/boards/steps/friends", func(w http.ResponseWriter, r *http.Request) {
+	f.ranksAs("friends", func(r *http.Request) map[string]any {
 		ranking := rankingFrom(1, users...)
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -40,7 +39,7 @@ func (f *fakeService) likes(users ...int) *fakeLikes {
 				}
 			}
 		}
-		respond(w, http.StatusOK, ranking)
+		return ranking
 	})
 	for _, method := range []string{http.MethodPut, http.MethodDelete} {
 		f.handle(method+" /v1/boards/steps/likes/2", func(w http.ResponseWriter, r *http.Request) {

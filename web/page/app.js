@@ -221,7 +221,7 @@ function Layout({ session, title, onSwitch, onLocale, children }) {
       <nav class="tabs" aria-label=${t('main')}>${tabs.map(link)}</nav>
       <${AccountMenu} ...${{ people, user, onSwitch, onLocale }} />
     </header>
-    ${later && html`<${later.Badges} key=${session.token} ...${{ session, onBadges }} tab=${title} />`}
+    ${later && html`<${later.Badges} key=${`${session.token} ${title}`} ...${{ session, onBadges }} tab=${title} />`}
     <main id="main" tabindex="-1">${children}</main>`;
 }
 

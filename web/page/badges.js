@@ -1,4 +1,6 @@
 // What waits for the viewer: friend requests, and likes that are new since today's ranking was seen.
+// They are asked for when the page is opened or seen again, when another tab is opened, and after
+// something was answered: whoever does nothing on the page asks for nothing.
 import { useFetch } from './data.js';
 import { addTexts, formatNumber, t } from './i18n.js';
 import { read, seenLikesKey, store } from './storage.js';
@@ -12,40 +14,45 @@ addTexts({
   'zh-CN': { badge_friends: '{n} 个好友申请', badge_today: '{n} 个新的赞' },
 });
 
-const badgesInterval = 60000;
-
 let refresh = () => {};
 
 // refreshBadges asks again, after something was answered.
 export const refreshBadges = () => refresh();
 
-// seenLikes returns how many likes of a user's day were seen.
-function seenLikes(user, date) {
+// seeLikes keeps that the viewer of a ranking has seen its likes.
+export const seeLikes = ({ date, me }) => store(seenLikesKey, `${me.user_id} ${date} ${me.likes}`);
+
+// newLikes returns how many likes of a ranking its viewer has not seen.
+function newLikes({ date, me }) {
   const [id, day, n] = (read(seenLikesKey) ?? '').split(' ');
-  return id === user.user_id && day === date ? Number(n) : 0;
+  const seen = id === me?.user_id && day === date ? Number(n) : 0;
+  return Math.max(0, (me?.likes ?? 0) - seen);
 }
 
-// Badges counts for onBadges({today, friends}), and shows nothing itself. tab is the one that is open.
-export function Badges({ session: { token, board, user }, tab, onBadges }) {
-  const [{ data: ranking }, askLikes] = useFetch(
-    token,
-    `/v1/boards/${board}/friends?limit=1&include=likes`,
-    badgesInterval,
-  );
-  const [{ data: list }, askRequests] = useFetch(token, '/v1/friends/requests', badgesInterval);
+// Badges counts for onBadges({today, friends}), and shows nothing itself. tab is the one that is open:
+// the likes are not asked for while that is today's, which shows them.
+export function Badges({ session: { token, board }, tab, onBadges }) {
+  const likesPath = `/v1/boards/${board}/friends?limit=1&include=likes`;
+  const [{ data: ranking }, askLikes] = useFetch(token, tab === 'today' ? null : likesPath);
+  const [{ data: list }, askRequests] = useFetch(token, '/v1/friends/requests');
   useEffect(() => {
     refresh = () => {
       askLikes();
       askRequests();
     };
-  }, [token]);
-  const likes = ranking?.me?.likes ?? 0;
-  const requests = list?.requests.filter(({ direction }) => direction === 'incoming').length ?? 0;
+    const follow = () => document.hidden || refresh();
+    document.addEventListener('visibilitychange', follow);
+    return () => document.removeEventListener('visibilitychange', follow);
+  }, []);
   useEffect(() => {
-    if (tab === 'today' && ranking) store(seenLikesKey, `${user.user_id} ${ranking.date} ${likes}`);
-    const today = ranking ? Math.max(0, likes - seenLikes(user, ranking.date)) : 0;
-    onBadges({ today, friends: requests });
-  }, [tab, ranking?.date, likes, requests]);
+    const today = tab === 'today' ? 0 : ranking && newLikes(ranking);
+    if (today !== undefined) onBadges((was) => ({ ...was, today }));
+  }, [ranking]);
+  useEffect(() => {
+    if (!list) return;
+    const friends = list.requests.filter(({ direction }) => direction === 'incoming').length;
+    onBadges((was) => ({ ...was, friends }));
+  }, [list]);
   return null;
 }
 

@@ -144,7 +144,8 @@ const importDay = () => import('./day.js');
 
 function FriendsRanking({ session, board, scope, notify, announce }) {
   const { token } = session;
-  const [result] = useLiveRanking(token, board.name, longestPage);
+  const include = board.kind === 'daily' ? 'likes' : undefined;
+  const [result] = useLiveRanking(token, { board: board.name, limit: longestPage, include });
   const ranking = result.data;
   const later = useLater(importDay, ranking?.date);
   const [{ after }, onExtras] = useState({});
@@ -154,7 +155,6 @@ function FriendsRanking({ session, board, scope, notify, announce }) {
     html`<${later.DayLikes}
       key=${ranking.date}
       session=${{ ...session, board: board.name }}
-      circle=${friendCircle(board.name)}
       ...${{ ranking, notify, onExtras }}
     />`;
   return html`<${BoardRanking} ...${{ token, board, scope, result, announce, after }} />${likes}`;

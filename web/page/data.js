@@ -175,7 +175,7 @@ export function useFetch(token, path, interval = 0) {
     return () => controller.abort();
   }, [token, path, interval, attempt]);
   const retry = useCallback(() => {
-    tryAgain();
+    if (failures) tryAgain(); // otherwise nothing else waits, and a live stream would begin anew
     setAttempt((n) => n + 1);
   }, []);
   const replace = useCallback(
@@ -196,9 +196,10 @@ export function useBoard(token, name) {
 }
 
 // useLiveRanking follows a board's ranking among friends, or of a group, while the page
-// can be seen. It returns [{data, state, error, at}, refresh]; state is loading, live,
-// polling, offline or error. Call refresh after a change of one's own, to see it at once.
-export function useLiveRanking(token, board, limit, group) {
+// can be seen, with likes if include says so, which only daily boards have. It returns
+// [{data, state, error, at}, refresh]; state is loading, live, polling, offline or error.
+// Call refresh after a change of one's own, to see it at once.
+export function useLiveRanking(token, { board, group, limit, include }) {
   const [result, setResult] = useState({});
   const live = useRef(null);
   // The limit is not part of the key: the shorter list of the same ranking stays
@@ -211,7 +212,7 @@ export function useLiveRanking(token, board, limit, group) {
         ...(ranking && { data: ranking, at }),
         ...{ key, state, error },
       }));
-    const followed = clientOf(token).live({ board, group, limit, utcOffset, onChange });
+    const followed = clientOf(token).live({ board, group, limit, include, utcOffset, onChange });
     const followVisibility = () => {
       if (document.hidden) followed.pause();
       else followed.resume();
@@ -229,7 +230,7 @@ export function useLiveRanking(token, board, limit, group) {
       onTryAgain.delete(restart);
       followed.stop();
     };
-  }, [token, board, limit, group]);
+  }, [token, board, limit, group, include]);
   const refresh = useCallback(() => live.current.refresh(), []);
   return [result.key === key ? result : { state: 'loading' }, refresh];
 }

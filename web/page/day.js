@@ -1,5 +1,6 @@
 // What the ranking of a day has besides its rows: likes, places won and lost, the card of the
 // day and the picture to share. It is loaded once the ranking is shown.
+import { seeLikes } from './badges.js';
 import { Icon, prefersReducedMotion } from './components.js';
 import { PastDayCard, Yesterday } from './digest.js';
 import { addTexts, formatNumber, t } from './i18n.js';
@@ -62,19 +63,21 @@ function ShareButton({ circle, ranking, notify }) {
 
 // DayExtras shows the card of a past day, or the line about yesterday, and calls onExtras with two
 // functions: after(entry, own) returns what a row has beside its link, and share() a button to share
-// the day, or nothing. ranking is that of a day; of a past one it has likes. reload fetches a past day
-// again.
+// the day, or nothing. reload fetches a past day again.
 export function DayExtras({ session, circle, ranking, past, reload, notify, onExtras }) {
-  const likes = useLikes({ session, circle, ranking, past, reload, notify });
+  const likes = useLikes({ session, ranking, reload, notify });
   const whose = `${session.user.user_id} ${circle.path}`;
   const movesOf = useMoves(whose, past ? null : ranking);
   useCelebration(past ? null : ranking.me, ranking.total, notify);
   const after = (entry, own) => html`<${Move} places=${movesOf(entry)} />
     ${likes.heart(entry, own)}`;
   const share = () => ranking.me && html`<${ShareButton} ...${{ circle, ranking, notify }} />`;
-  useLayoutEffect(() => onExtras({ after, share }), [ranking, ...likes.state]);
+  useLayoutEffect(() => onExtras({ after, share }), [ranking, likes.version]);
   useEffect(() => () => onExtras({}), []);
   const own = ranking.me && likes.of(ranking.me)?.likes;
+  useEffect(() => {
+    if (!past && !circle.group && ranking.me?.likes >= 0) seeLikes(ranking);
+  }, [ranking.me?.likes]);
   return html`${
     past
       ? html`<${PastDayCard} ranking=${ranking} likes=${own} />`
@@ -85,9 +88,9 @@ export function DayExtras({ session, circle, ranking, past, reload, notify, onEx
 
 // DayLikes is DayExtras for a list of people that has hearts on its rows and nothing else. The
 // ranking is today's.
-export function DayLikes({ session, circle, ranking, notify, onExtras }) {
-  const likes = useLikes({ session, circle, ranking, notify });
-  useLayoutEffect(() => onExtras({ after: likes.heart }), [ranking, ...likes.state]);
+export function DayLikes({ session, ranking, notify, onExtras }) {
+  const likes = useLikes({ session, ranking, notify });
+  useLayoutEffect(() => onExtras({ after: likes.heart }), [ranking, likes.version]);
   useEffect(() => () => onExtras({}), []);
   return likes.dialog;
 }

@@ -5,17 +5,14 @@ import { Dialog } from './dialog.js';
 import { formatDateTime, formatNumber, stripBidi, t } from './i18n.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
-// The page follows today's ranking without likes, so these are asked for this often, in milliseconds.
-const likesInterval = 30000;
-
 const likesPath = (board, { user_id: id }, date) =>
   `/v1/boards/${board}/likes/${encodeURIComponent(id)}?date=${date}`;
 
-// useOwnLikes returns [ownOf, toggle, version]: what the viewer has decided and the last answer may
+// useOwnLikes returns [ownOf, toggle, version]: what the viewer has decided and the ranking may
 // not have. ownOf(id) returns true, false, or undefined without a decision. toggle(entry,
 // liked) decides; if the call fails, the decision is taken back with a message. version
 // changes with the decisions.
-function useOwnLikes({ session, date, answer, reload, notify }) {
+function useOwnLikes({ session, ranking, reload, notify }) {
   const { token, board } = session;
   const decisions = useRef(new Map()).current; // {liked, sent} by user id
   const busy = useRef(new Set()).current; // user ids
@@ -24,11 +21,11 @@ function useOwnLikes({ session, date, answer, reload, notify }) {
   useEffect(() => {
     for (const [id, { sent }] of decisions) if (sent) decisions.delete(id);
     changed();
-  }, [answer]);
+  }, [ranking]);
   const send = async (entry, decision) => {
     try {
       const method = decision.liked ? 'PUT' : 'DELETE';
-      await fetchJSON(token, likesPath(board, entry, date), { method });
+      await fetchJSON(token, likesPath(board, entry, ranking.date), { method });
       decision.sent = true;
     } catch {
       if (decisions.get(entry.user_id) !== decision) return; // there is another one
@@ -46,32 +43,22 @@ function useOwnLikes({ session, date, answer, reload, notify }) {
     while (decisions.get(id)?.sent === false) await send(entry, decisions.get(id));
     busy.delete(id);
     changed();
-    reload();
+    reload?.();
   };
   return [(id) => decisions.get(id)?.liked, toggle, version];
 }
 
-// useLikes returns {of, heart, dialog, state} of a ranking of a day: of(entry) returns {likes,
-// liked}, or undefined until they are known; heart(entry, own) returns the button for a row;
-// dialog is the list of those who like the viewer's score, if it is open; state holds what
-// the first two depend on.
-export function useLikes({ session, circle, ranking, past, reload, notify }) {
+// useLikes returns {of, heart, dialog, version} of a ranking of a day with likes: of(entry) returns
+// {likes, liked}, or undefined if the entry has none; heart(entry, own) returns the button for a row;
+// dialog is the list of those who like the viewer's score, if it is open; the first two change with
+// version. reload is called after a like, if the ranking does not follow changes by itself.
+export function useLikes({ session, ranking, reload, notify }) {
   const { token, board } = session;
-  const { date } = ranking;
-  const path = past ? null : `${circle.path}?date=${date}&limit=${longestPage}&include=likes`;
-  const [fetched, refetch] = useFetch(token, path, likesInterval);
-  const answer = past ? ranking : fetched.data;
-  const [ownOf, toggle, version] = useOwnLikes({
-    ...{ session, date, answer, notify },
-    reload: past ? reload : refetch,
-  });
+  const [ownOf, toggle, version] = useOwnLikes({ session, ranking, reload, notify });
   const [open, setOpen] = useState(false);
-  const entries = answer ? [...answer.entries, ...(answer.me ? [answer.me] : [])] : [];
-  const known = new Map(entries.map((entry) => [entry.user_id, entry]));
-  const of = (entry) => {
-    const { likes, liked } = known.get(entry.user_id) ?? entry;
+  const of = ({ user_id: id, likes, liked }) => {
     if (likes === undefined) return undefined;
-    const wanted = ownOf(entry.user_id) ?? liked;
+    const wanted = ownOf(id) ?? liked;
     return { liked: wanted, likes: likes + Number(wanted) - Number(liked) };
   };
   const heart = (entry, own) => {
@@ -84,11 +71,11 @@ export function useLikes({ session, circle, ranking, past, reload, notify }) {
   const dialog =
     open &&
     html`<${Likers}
-      path=${likesPath(board, ranking.me, date)}
+      path=${likesPath(board, ranking.me, ranking.date)}
       token=${token}
       onClose=${() => setOpen(false)}
     />`;
-  return { of, heart, dialog, state: [answer, version] };
+  return { of, heart, dialog, version };
 }
 
 function Heart({ entry, own, like, decided, onClick }) {

@@ -457,7 +457,12 @@ export function Today({
 }) {
   const { token, board } = session;
   const [limit, raiseLimit] = useLimit(circle.path);
-  const [live, refresh] = useLiveRanking(token, board, limit, circle.group);
+  const [live, refresh] = useLiveRanking(token, {
+    board,
+    group: circle.group,
+    limit,
+    include: 'likes',
+  });
   const result = useKept(session, circle.group, live);
   const date = result.data?.date;
   useEffect(() => {
