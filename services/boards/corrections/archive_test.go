@@ -110,6 +110,58 @@ func (f *fixture) checkNothingPending(b *models.Bucket) {
 	}
 }
 
+// A decision about a day waits for a run that has read the day's corrections already, and is then
+// pending, so that another run applies it.
+func TestADecisionWaitsForARun(t *testing.T) {
+	t.Parallel()
+	decisions := map[string]struct {
+		decide func(p *process, day models.Date, excluded int64) (corrections.Entry, error)
+		want   []string
+	}{
+		"create": {func(p *process, day models.Date, _ int64) (corrections.Entry, error) {
+			return p.corrections.Create(p.f.t.Context(), exclude(2, day))
+		}, []string{"1. 1 1000"}},
+		"lift": {func(p *process, _ models.Date, excluded int64) (corrections.Entry, error) {
+			return p.corrections.Lift(p.f.t.Context(), corrections.Lifting{ID: excluded, Actor: "ann", Reason: "was real"})
+		}, []string{"1. 3 3000", "2. 2 2000", "3. 1 1000"}},
+	}
+	for name, decision := range decisions {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := testenv.Real(t)
+			f := newFixture(t, env)
+			f.archiveDay(f.day(-9)) // makes the month's partition
+			b := f.today()
+			for user := range models.RowID(3) {
+				f.raise(b, user+1, 1_000*int64(user+1))
+			}
+			excluded := f.create(exclude(3, b.Day)).ID
+			env.Clock.Set(b.ColdAt.Add(time.Hour))
+			rows := env.Gorm.Begin()
+			defer rows.Rollback()
+			if err := rows.Exec(`LOCK TABLE archived_scores IN SHARE MODE`).Error; err != nil { // nobody may write
+				t.Fatal(err)
+			}
+			var runErr, err error
+			var decided corrections.Entry
+			calls := []chan struct{}{
+				testenv.Behind(t, env, rows, 1, func() { _, runErr = f.archive.Archive(t.Context(), b, func(int64) {}) }),
+				testenv.Behind(t, env, rows, 2, func() { decided, err = decision.decide(f.process, b.Day, excluded) }),
+			}
+			rows.Rollback()
+			for _, ended := range calls {
+				testenv.Receive(t, "the call ends", ended)
+			}
+			if runErr != nil || err != nil || !decided.Pending {
+				t.Errorf("the run: %v; the decision: %+v, %v", runErr, decided, err)
+			}
+			f.archiveDay(b)
+			f.checkArchived("after another run", b, decision.want...)
+			f.checkNothingPending(b)
+		})
+	}
+}
+
 // A correction of an archived day is pending until a run has applied it.
 func TestCorrectAnArchivedDay(t *testing.T) {
 	t.Parallel()

@@ -138,6 +138,32 @@ func TestDryRun(t *testing.T) {
 	})
 }
 
+// An exclusion from now on and one from a day that begins meanwhile don't both hold, although
+// no row of a bucket is common to them. The first one has looked for others, and waits to be stored.
+func TestOneHoldsInADayThatBegins(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	f := newFixture(t, env)
+	table := env.Gorm.Begin()
+	defer table.Rollback()
+	if err := table.Exec(`LOCK TABLE corrections IN SHARE MODE`).Error; err != nil { // nobody may write
+		t.Fatal(err)
+	}
+	var errs [2]error
+	create := func(i int, r corrections.Request) chan struct{} {
+		return testenv.Behind(t, env, table, i+1, func() { _, errs[i] = f.corrections.Create(t.Context(), r) })
+	}
+	first := create(0, excludeFromNow(1))
+	env.Clock.Advance(24 * time.Hour)
+	second := create(1, exclude(1, f.today().Day))
+	table.Rollback()
+	testenv.Receive(t, "the first call ends", first)
+	testenv.Receive(t, "the second call ends", second)
+	if errs[0] != nil || models.CodeOf(errs[1]) != models.CodeCorrectionExists {
+		t.Errorf("the first one: %v; the second one: %v, want %s", errs[0], errs[1], models.CodeCorrectionExists)
+	}
+}
+
 // At most one correction holds for a user and bucket, an exclusion without a bucket
 // included, also if several operators decide at the same time.
 func TestOneHolds(t *testing.T) {

@@ -129,19 +129,16 @@ func TestHoursTakeTurns(t *testing.T) {
 	p.bucket("active")
 	services := p.atTheTurn()
 	results := make([]string, 2)
-	var wg sync.WaitGroup
-	add := func(i int, id string) (done chan struct{}) {
-		done = make(chan struct{})
-		wg.Go(func() {
-			defer close(done)
+	var calls []chan struct{}
+	add := func(tx *gorm.DB, i int, id string) {
+		calls = append(calls, testenv.Behind(t, env, tx, i+1, func() {
 			got, err := services[i].Add(t.Context(), "active", []ledger.Increment{inc(1, 6, id)})
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			results[i] = brief(got[0])
-		})
-		return done
+		}))
 	}
 	// An uncommitted row with the id of the first one blocks it at its last step.
 	held := errors.New("never mind")
@@ -149,30 +146,13 @@ func TestHoursTakeTurns(t *testing.T) {
 		if err := tx.Create(&models.ScoreEvent{Board: "active", EventID: "slow", Total: "x", User: 2, Delta: 1}).Error; err != nil {
 			return err
 		}
-		add(0, "slow")
-		blocked := func(n int) bool {
-			var waiting int
-			err := env.Gorm.Raw(`
-				WITH RECURSIVE waiting (pid) AS (
-					SELECT pg_backend_pid() WHERE false
-					UNION SELECT a.pid FROM pg_stat_activity a WHERE ? = ANY(pg_blocking_pids(a.pid))
-					UNION SELECT a.pid FROM pg_stat_activity a JOIN waiting w ON w.pid = ANY(pg_blocking_pids(a.pid))
-				) SELECT count(*) FROM waiting`, backend(tx)).Scan(&waiting).Error
-			return err == nil && waiting == n
-		}
-		testenv.Eventually(t, "the first one waits", func() bool { return blocked(1) })
-		fast := add(1, "fast")
-		testenv.Eventually(t, "the second one waits for it, or does not", func() bool {
-			select {
-			case <-fast:
-				return true
-			default:
-				return blocked(2)
-			}
-		})
+		add(tx, 0, "slow")
+		add(tx, 1, "fast")
 		return held
 	})
-	testenv.Wait(t, "the calls end", &wg)
+	for _, call := range calls {
+		testenv.Receive(t, "the call ends", call)
+	}
 	if !errors.Is(err, held) {
 		t.Fatal(err)
 	}
@@ -180,12 +160,6 @@ func TestHoursTakeTurns(t *testing.T) {
 	if diff := cmp.Diff(want, results); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-}
-
-// backend returns the id of the server process that runs the transaction.
-func backend(tx *gorm.DB) (pid int) {
-	tx.Raw(`SELECT pg_backend_pid()`).Scan(&pid)
-	return pid
 }
 
 // Calls that arrive while the database is busy share one transaction.
@@ -208,12 +182,8 @@ func TestCallsShareTransactions(t *testing.T) {
 		if err := tx.Exec(`SELECT FROM score_totals FOR UPDATE`).Error; err != nil {
 			return err
 		}
-		pid, blocked := backend(tx), 0
 		add(1, "blocked")
-		testenv.Eventually(t, "a transaction waits", func() bool {
-			err := env.Gorm.Raw(`SELECT count(*) FROM pg_stat_activity WHERE ? = ANY(pg_blocking_pids(pid))`, pid).Scan(&blocked).Error
-			return err == nil && blocked == 1
-		})
+		testenv.Eventually(t, "a transaction waits", func() bool { return testenv.Blocked(t, env, tx) == 1 })
 		for i := range calls {
 			add(1, fmt.Sprint("waiting-", i))
 		}

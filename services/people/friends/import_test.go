@@ -142,16 +142,8 @@ func TestImportOfAFriendshipThatIsAddedMeanwhile(t *testing.T) {
 	var added int
 	var rejected []friends.Rejected
 	var err error
-	imported := make(chan struct{})
-	go func() {
-		defer close(imported)
+	imported := testenv.Behind(t, env, other, 1, func() {
 		added, rejected, err = service.Service.Import(ctx, []models.Edge{{A: 1, B: 2}, {A: 1, B: 3}})
-	}()
-	testenv.Eventually(t, "the import to wait for the user", func() bool {
-		var waiting int
-		err := env.Gorm.Raw(`SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting).Error
-		return err == nil && waiting == 1
 	})
 	if err := other.Commit().Error; err != nil {
 		t.Fatal(err)

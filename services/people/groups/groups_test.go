@@ -594,6 +594,108 @@ func TestAUserJoinsManyGroups(t *testing.T) {
 	})
 }
 
+// One of two changes at the same time takes a user's last place. The first one has counted the user's
+// groups, and waits for a row that is not committed; the second one may not count before it has ended.
+func TestTwoChangesTakeAUsersLastPlace(t *testing.T) {
+	t.Parallel()
+	seconds := map[string]func(ctx context.Context, f *fixture, code string) error{
+		"join": func(ctx context.Context, f *fixture, code string) error {
+			_, err := f.Join(ctx, "9", code)
+			return err
+		},
+		"create": func(ctx context.Context, f *fixture, _ string) error {
+			_, err := f.Create(ctx, "9", groups.Settings{Name: "Mine"})
+			return err
+		},
+		"replace": func(ctx context.Context, f *fixture, _ string) error {
+			return f.Replace(ctx, "office", groups.Replacement{Members: []models.UserID{"9"}})
+		},
+	}
+	for name, second := range seconds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := testenv.Real(t)
+			f, ctx := newFixture(t, env), t.Context()
+			for range models.MaxGroups - 1 {
+				f.create("9")
+			}
+			joined, other := f.create("20"), f.create("21")
+			row := env.Gorm.Begin()
+			defer row.Rollback()
+			if err := row.Exec(`INSERT INTO group_members (group_id, user_id, joined_at) VALUES (?, 9, now())`, joined.Row).Error; err != nil {
+				t.Fatal(err)
+			}
+			var errs [2]error
+			calls := []chan struct{}{
+				testenv.Behind(t, env, row, 1, func() { _, errs[0] = f.Join(ctx, "9", *joined.InviteCode) }),
+				testenv.Behind(t, env, row, 2, func() { errs[1] = second(ctx, f, *other.InviteCode) }),
+			}
+			row.Rollback()
+			for _, ended := range calls {
+				testenv.Receive(t, "the call ends", ended)
+			}
+			if errs[0] != nil {
+				t.Errorf("the first one: %v", errs[0])
+			}
+			f.refused("the second one", errs[1], models.CodeGroupLimit)
+			if list := testenv.Must(f.List(ctx, "9")); len(list) != models.MaxGroups {
+				t.Errorf("%d groups", len(list))
+			}
+		})
+	}
+}
+
+// Changes with a user who is just being erased wait for that, and then change nothing: nobody would
+// remove the user from a group any more.
+func TestChangesWaitForAnErasure(t *testing.T) {
+	t.Parallel()
+	changes := map[string]func(ctx context.Context, s *groups.Service, group groups.Group) error{
+		"join": func(ctx context.Context, s *groups.Service, group groups.Group) error {
+			_, err := s.Join(ctx, "9", *group.InviteCode)
+			return err
+		},
+		"create": func(ctx context.Context, s *groups.Service, _ groups.Group) error {
+			_, err := s.Create(ctx, "9", groups.Settings{Name: "Mine"})
+			return err
+		},
+		"replace": func(ctx context.Context, s *groups.Service, _ groups.Group) error {
+			return s.Replace(ctx, "office", groups.Replacement{Members: []models.UserID{"1", "9"}})
+		},
+		"remove": func(ctx context.Context, s *groups.Service, group groups.Group) error {
+			return s.Remove(ctx, "1", group.ID, "9")
+		},
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			env := testenv.Real(t)
+			testenv.NumberUsers(t, env, 9)
+			group := newFixture(t, env).create("1")
+			sets := copies.OfSets(env)
+			// This process has not heard of the erasure.
+			s := groups.New(groups.NewStore(env.Gorm), sets, newPrivacy(env, sets).Sets(), testenv.Numbers{}, free{}, env.Log)
+			erasure := env.Gorm.Begin()
+			defer erasure.Rollback()
+			if err := erasure.Exec(`DELETE FROM users WHERE user_id = 9`).Error; err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			ended := testenv.Behind(t, env, erasure, 1, func() { err = change(t.Context(), s, group) })
+			if err := erasure.Commit().Error; err != nil {
+				t.Fatal(err)
+			}
+			testenv.Receive(t, "the change ends", ended)
+			if models.CodeOf(err) != models.CodeUnavailable {
+				t.Errorf("the change: %v, want %s", err, models.CodeUnavailable)
+			}
+			var member bool
+			if err := env.Gorm.Raw(`SELECT EXISTS (SELECT FROM group_members WHERE user_id = 9)`).Scan(&member).Error; err != nil || member {
+				t.Errorf("an erased user is a member: %v, %v", member, err)
+			}
+		})
+	}
+}
+
 // While members join, leave and are removed at the same time, a group has an owner who is
 // a member, or it does not exist. What rankings read is in the end what SQL has.
 func TestConcurrentChanges(t *testing.T) {
