@@ -50,6 +50,10 @@ TAGGED = $(shell grep -rl --include='*_test.go' '^//go:build !race' app handlers
 TESTS_OF_TAGGED = $(shell grep -hoP '^func \KTest\w+' $(TAGGED) | paste -sd'|')
 TEST = TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -vet=off
 
+# Benchmarks run once, to see that they still do. Left out are sizes that take long.
+BENCHMARKED = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' '^func Benchmark' app handlers internal services))))
+LONG_BENCHMARKS = /(100k|1M|10000000)$$|//MB=256
+
 .PHONY: build client check test lint generate format pictures sbom licenses vulncheck fuzz soak bench release-check release
 
 build:
@@ -78,6 +82,7 @@ test: build client
 	$(TEST) -timeout=40m -parallel=3 $(WITHOUT_RACE)
 	GORACE=atexit_sleep_ms=50 $(TEST) -timeout=20m $(RACE) $(UNDER_RACE)
 	$(TEST) -count=1 -timeout=20m -run '^($(TESTS_OF_TAGGED))$$' $(addprefix ./,$(sort $(dir $(TAGGED))))
+	$(TEST) -run '^$$' -bench . -benchtime 1x -skip '$(LONG_BENCHMARKS)' $(BENCHMARKED)
 
 lint:
 	$(PRETTIER) --check web $(CLIENT)

@@ -27,6 +27,7 @@ func TestPack(t *testing.T) {
 	})
 }
 
+// A set of members that are spread over ten million users is read from memory. bytes is what its copy takes.
 func BenchmarkUnpack(b *testing.B) {
 	for _, n := range []int{50, 200, 5000} {
 		members := make([]models.RowID, n)
@@ -35,10 +36,10 @@ func BenchmarkUnpack(b *testing.B) {
 		}
 		packed := pack(members)
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			b.ReportMetric(float64(len(packed)), "packed-bytes")
 			for b.Loop() {
 				unpack(packed)
 			}
+			b.ReportMetric(float64((&memoryCopy{packed: packed}).bytes()), "bytes")
 		})
 	}
 }
