@@ -10,6 +10,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -21,7 +22,6 @@ import (
 
 	"stepboard/config"
 	"stepboard/handlers"
-	"stepboard/internal/keys"
 	"stepboard/internal/repeats"
 	"stepboard/internal/stores"
 	"stepboard/jobs"
@@ -50,10 +50,8 @@ import (
 	"stepboard/services/platform/lease"
 	"stepboard/services/platform/limit"
 	"stepboard/services/platform/outcomes"
-	"stepboard/services/platform/recovery"
 	"stepboard/services/rankings/digests"
 	"stepboard/services/rankings/likes"
-	"stepboard/services/rankings/nearcache"
 	"stepboard/services/rankings/ranking"
 	"stepboard/services/rankings/stream"
 )
@@ -131,7 +129,7 @@ type App struct {
 	Groups      *groups.Service
 	Sets        cache.Copies
 	Directory   *directory.Service
-	NearCache   *nearcache.Cache // empty unless rankings.max_staleness is set; nil without Redis
+	NearCache   ranking.NearCache // nil unless rankings.max_staleness is set
 	Ranking     *ranking.Service
 	Likes       *likes.Service
 	Streams     *stream.Service
@@ -171,24 +169,15 @@ type App struct {
 	limits           *limit.Service
 	registry         *prometheus.Registry
 	durations        *handlers.Durations
-	memory           *memoryGuard      // nil without Redis
-	policy           *policyGuard      // nil without Redis
-	clock            *clock.Guard      // of the machine's clock
-	losses           recovery.Detector // of queued updates; nil without Redis
-	copies           *cache.Store      // Sets in Redis; nil without Redis
-	inRedis          *board.Store      // Entries in Redis; nil without Redis
-	inMemory         *board.Local      // Entries in memory; nil with Redis
-	reconciled       time.Time         // when boards in memory had all that the ledger had; only the job uses it
-	queue            ingest.Queue      // nil in direct mode
-	consumer         *ingest.Consumer  // nil without a queue or the role
-	scheduler        *jobs.Scheduler   // nil without a role that has jobs
-	reporter         *status.Reporter  // nil without a role
-	connections      *connections      // to the listener of Run
-	tls              *tls.Config       // of Run; nil for none
+	backing          backing
+	clock            *clock.Guard     // of the machine's clock
+	queue            ingest.Queue     // nil in direct mode
+	consumer         *ingest.Consumer // nil without a queue or the role
+	scheduler        *jobs.Scheduler  // nil without a role that has jobs
+	reporter         *status.Reporter // nil without a role
+	connections      *connections     // to the listener of Run
+	tls              *tls.Config      // of Run; nil for none
 
-	// near reports that rankings are read from NearCache and circles.
-	near    bool
-	circles *cache.Circles
 	// refresh is false for commands, which read the definitions of boards once.
 	// Their standard error is for one line, not for a log of failed refreshes.
 	refresh  bool
@@ -212,7 +201,9 @@ func Build(ctx context.Context, o Options) (*App, error) {
 	if o.Random == nil {
 		o.Random = rand.Int64N
 	}
-	if err := o.checkLocal(); err != nil {
+	registry := newRegistry()
+	stored := newBacking(o, registry)
+	if err := stored.check(); err != nil {
 		return nil, err
 	}
 	bounds, err := newConnections(o.Config.HTTP.MaxConnections, o.Config.HTTP.TrustedProxies)
@@ -222,13 +213,10 @@ func Build(ctx context.Context, o Options) (*App, error) {
 	a := &App{
 		refresh: !o.KeepStoredBoards, connections: bounds, tls: o.TLS,
 		log: o.Log, stores: o.Stores, verifier: o.Verifier,
-		leases: cmp.Or(o.Leases, newLeases(o.Stores)), registry: newRegistry(o.Stores), durations: handlers.NewDurations(), clock: newClockGuard(o.Machine, o.Elapsed, o.Stores),
+		backing: stored, leases: cmp.Or(o.Leases, stored.leases()), registry: registry, durations: handlers.NewDurations(), clock: stored.clockGuard(),
 	}
 	if err := a.clock.Compare(ctx); err != nil {
 		return nil, err
-	}
-	if !o.local() {
-		a.registry.MustRegister(newClockCollector(a.clock))
 	}
 	a.registry.MustRegister(newConnectionsCollector(a.connections))
 	if err := a.build(ctx, o); err != nil {
@@ -243,21 +231,20 @@ func Build(ctx context.Context, o Options) (*App, error) {
 
 // build constructs the services, each after those that it depends on.
 func (a *App) build(ctx context.Context, o Options) error {
-	names := keys.Builder{Prefix: o.Config.Redis.KeyPrefix}
 	a.outbox = outcomes.NewOutbox(webhookTargets(o.Config), o.Clock)
 	erasures := erasure.NewStore(o.Stores.Jobs.Gorm, o.Stores.Reports.Gorm)
 	idKey, err := erasures.Key(ctx)
 	if err != nil {
 		return models.Unavailable("read the key of erasures", err)
 	}
-	a.buildBoards(o, names, idKey)
+	a.buildBoards(o, idKey)
 	if err := a.defineBoards(ctx, o); err != nil {
 		return err
 	}
 	if err := a.Corrections.Refresh(ctx); err != nil {
 		return err
 	}
-	if err := a.checkUsers(ctx, o); err != nil {
+	if err := a.loadUsers(ctx, o); err != nil {
 		return err
 	}
 	if err := a.buildWebhooks(o); err != nil {
@@ -275,29 +262,29 @@ func (a *App) build(ctx context.Context, o Options) error {
 	o.StreamLimits.PerAddress = o.Config.Limits.StreamsPerAddress
 	a.Streams = stream.New(a.Ranking, o.StreamLimits)
 	a.registry.MustRegister(newStreamCollector(a.Streams))
-	if err := a.buildHandler(o); err != nil || !o.local() {
+	if err := a.buildHandler(o); err != nil {
 		return err
 	}
-	return a.load(ctx)
+	return a.backing.load(ctx, a)
 }
 
 // buildBoards constructs the services of boards, users, friendships and the archive. idKey is
 // the key of directory.IDHash.
-func (a *App) buildBoards(o Options, names keys.Builder, idKey []byte) {
+func (a *App) buildBoards(o Options, idKey []byte) {
 	a.Catalog = catalog.New(catalog.NewStore(o.Stores.Gorm), o.Clock, o.Config.HotDays, o.Log)
+	copies := a.backing.copies()
 	a.Directory = directory.New(directory.Options{
-		Store: directory.NewStore(o.Stores.Gorm), Copies: newCopies(o, names),
+		Store: directory.NewStore(o.Stores.Gorm), Copies: copies,
 		Memory: int64(o.Config.Directory.Memory), Log: o.Log, Elapsed: o.Elapsed, IDKey: idKey,
 		Return: func(ctx context.Context, rows []models.RowID) error { return a.Erasure.Return(ctx, rows) }, // built later
 	})
-	a.registry.MustRegister(newDirectoryCollector(a.Directory, o.local()))
+	a.registry.MustRegister(newDirectoryCollector(a.Directory, copies != nil))
 	a.rules = corrections.NewRules(a.Directory.Erased())
-	a.buildEntries(o, names)
-	a.buildNearCache(o, names)
-	a.buildSets(o, names)
+	a.Entries, a.Sets = a.backing.boards(a.rules, a.Catalog.Buckets)
+	a.NearCache = a.backing.near()
 	a.limits = limit.New(limit.Limits{
 		User: o.Config.Limits.UserPerMinute, Address: o.Config.Limits.AddressPerMinute, Join: o.Config.Limits.JoinsPerMinute,
-	}, newCounter(o, names), o.Log)
+	}, a.backing.counter(), o.Log)
 	a.registry.MustRegister(newLimitCollector(a.limits))
 	requests := friends.Limits{Pending: o.Config.Friends.MaxPending, PerDay: o.Config.Friends.RequestsPerDay, Joins: a.limits}
 	friendships := friends.NewStore(o.Stores.Friends.Gorm, a.outbox)
@@ -305,14 +292,11 @@ func (a *App) buildBoards(o Options, names keys.Builder, idKey []byte) {
 	a.registry.MustRegister(newFriendsCollector(a.Friends))
 	a.Privacy = privacy.New(privacy.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Friends, a.Directory, o.Config.Limits.HidingsPerHour, o.Log)
 	a.Groups = groups.New(groups.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Privacy.Sets(), a.Directory, a.limits, o.Log)
-	if !o.local() {
-		a.losses = newQueueDetector(o, names)
-	}
 	archives := archive.NewStore(archive.StoreOptions{
 		Runs: o.Stores.Archive.Gorm, Pool: o.Stores.Archive.Pool, Reads: o.Stores.Gorm, Reports: o.Stores.Reports.Gorm,
 		Outbox: a.outbox, Random: o.Random,
 	})
-	a.Archive = archive.New(archives, a.Entries, a.leases, a.archiveRecovery(o), o.Clock, o.Log)
+	a.Archive = archive.New(archives, a.Entries, a.leases, a.backing.queueRecovery(), o.Clock, o.Log)
 	a.registry.MustRegister(newArchiveCollector(a.Archive))
 	a.Audit = audit.New(audit.NewStore(o.Stores.Gorm), a.Directory, o.Clock, o.Log)
 	a.Reviews = reviews.New(reviews.NewStore(o.Stores.Jobs.Gorm), a.Catalog, a.Entries, a.Directory, o.Clock)
@@ -350,14 +334,8 @@ func (a *App) defineBoards(ctx context.Context, o Options) error {
 	return warnOfDropped(ctx, o.Config, o.Stores, o.Clock(), o.Log)
 }
 
-// checkUsers refuses a database that is older than Redis, for a process with a role,
-// and loads who was erased and the keys of cursors.
-func (a *App) checkUsers(ctx context.Context, o Options) (err error) {
-	if o.Roles != (Roles{}) && !o.local() {
-		if err := a.Directory.CheckCounters(ctx); err != nil {
-			return err
-		}
-	}
+// loadUsers loads who was erased and the keys of cursors.
+func (a *App) loadUsers(ctx context.Context, o Options) (err error) {
 	if err := a.Directory.LoadErased(ctx); err != nil {
 		return err
 	}
@@ -368,19 +346,15 @@ func (a *App) checkUsers(ctx context.Context, o Options) (err error) {
 // buildRanking constructs the services of rankings, likes and digests.
 func (a *App) buildRanking(o Options) {
 	given := likes.NewStore(o.Stores.Friends.Gorm, a.outbox)
-	var near ranking.NearCache
-	if a.near {
-		near = a.NearCache
-	}
 	a.Ranking = ranking.New(ranking.Options{
 		Catalog: a.Catalog, Entries: a.Entries, Archive: a.Archive, Friends: a.Friends, Groups: a.Groups,
-		Privacy: a.Privacy, Directory: a.Directory, Cursors: a.cursors, Likes: given, NearCache: near, Corrections: a.Corrections, Clock: o.Clock,
-		Rules: a.rules, Whole: a.whole(o), HistoryDays: o.Config.Friends.HistoryDays,
+		Privacy: a.Privacy, Directory: a.Directory, Cursors: a.cursors, Likes: given, NearCache: a.NearCache, Corrections: a.Corrections, Clock: o.Clock,
+		Rules: a.rules, Whole: a.backing.whole, HistoryDays: o.Config.Friends.HistoryDays,
 	})
 	a.Likes = likes.New(likes.Options{
 		Store: given, Rankings: a.Ranking, Catalog: a.Catalog, Directory: a.Directory, Cursors: a.cursors, Clock: o.Clock,
 	})
-	a.registry.MustRegister(newRankingCollector(a.Ranking, o.local()), newLikesCollector(a.Likes))
+	a.registry.MustRegister(newRankingCollector(a.Ranking, a.backing.hot()), newLikesCollector(a.Likes))
 	a.digests = digests.New(digests.Options{
 		Store: digests.NewStore(o.Stores.Jobs.Gorm, a.outbox), Catalog: a.Catalog, Rankings: a.Ranking,
 		Likes: likes.NewStore(o.Stores.Jobs.Gorm, nil), Clock: o.Clock, Log: o.Log,
@@ -399,15 +373,7 @@ func (a *App) buildLedger(o Options) {
 // buildIngest constructs the services of uploads, which go to the boards directly
 // or through the queue.
 func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
-	var room func(context.Context) error
-	if !o.local() {
-		a.memory, a.policy = newMemoryGuard(o.Stores.Redis, o.Config), &policyGuard{redis: o.Stores.Redis}
-		a.registry.MustRegister(newMemoryCollector(a.memory, a.policy))
-		if !ownStream(o.Config) {
-			room = a.memory.check
-		}
-	}
-	if a.queue, err = newQueue(ctx, o, a.Catalog.Buckets.DaysHot(), room); err != nil {
+	if a.queue, err = newQueue(ctx, o, a.Catalog.Buckets.DaysHot(), a.backing.room()); err != nil {
 		return err
 	}
 	targets := ingest.Targets{Buckets: a.Catalog.Buckets, Users: a.Directory}
@@ -438,7 +404,7 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	a.Ingest = ingest.New(a.Catalog, a.Directory, a.uploads, a.batches, a.queue != nil, o.Clock)
 	a.Importer = &importer.Service{
 		Friends: a.Friends, Directory: a.Directory, Buckets: a.Catalog.Buckets, Entries: a.Entries, Archive: a.Archive,
-		RaiseHot: a.persist, RaiseCold: a.Entries.Raise, Analyze: o.Stores.Analyze, OneWriter: o.Stores.Pool == nil, Clock: o.Clock, Log: o.Log,
+		RaiseHot: a.persist, RaiseCold: a.Entries.Raise, Analyze: o.Stores.Analyze, OneWriter: a.backing.oneWriter(), Clock: o.Clock, Log: o.Log,
 	}
 	return nil
 }
@@ -453,7 +419,7 @@ func (a *App) buildJobs(o Options) error {
 	}
 	list := o.Traces.jobs(
 		guarded(jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths), a.clock),
-		guarded(jobs.Reconcile(a.reconciliation(o), a.Catalog.Buckets, a.Entries, o.Clock, o.Log, a.registry), a.clock),
+		guarded(jobs.Reconcile(a.backing.reconcile(a.Reconciler.Replay), a.Catalog.Buckets, a.Entries, o.Clock, o.Log, a.registry), a.clock),
 		guarded(jobs.Correct(a.Corrections.Apply), a.clock),
 		guarded(jobs.CorrectArchive(a.Corrections.PendingBuckets, a.Archive), a.clock),
 		guarded(jobs.Roll(a.Catalog.Buckets, a.Entries, o.Clock), a.clock),
@@ -467,9 +433,6 @@ func (a *App) buildJobs(o Options) error {
 		jobs.Reviews(a.Reviews.Find),
 		guarded(jobs.Erase(a.Erasure.Run), a.clock),
 	)
-	if !o.local() {
-		list = append(list, o.Traces.jobs(jobs.EraseAgain(a.Erasure.Guard))...)
-	}
 	if a.outbox.Wants(models.OutcomeBoardFinal) {
 		events := results.NewEvents(a.outbox, o.Stores.Jobs.Gorm, o.Clock)
 		list = append(list, o.Traces.jobs(guarded(jobs.Results(events.Announce), a.clock))...)
@@ -485,12 +448,7 @@ func (a *App) buildJobs(o Options) error {
 	for i := range list {
 		list[i].MetricsOnly = !o.Roles.Jobs
 	}
-	if !o.local() {
-		list = append(list, a.newSetsJob(o))
-	}
-	if a.Replayer != nil {
-		list = append(list, a.newReplayJob())
-	}
+	list = append(list, a.backing.jobs(a)...)
 	scheduler := jobs.New(a.leases, o.Clock, o.Log, a.registry, list...)
 	if o.Roles != (Roles{}) {
 		a.scheduler = scheduler
@@ -531,42 +489,33 @@ func (a *App) buildHandler(o Options) (err error) {
 	return err
 }
 
-// ready returns an error, or nil, for each store, for the memory of Redis and
-// for the queue. Work is degraded that finds no free connection, what a wrong
-// clock would harm, and boards that Redis may evict.
+// ready returns an error, or nil, for each store, for what the backing checks and for the queue.
+// Work is degraded that finds no free connection, and what a wrong clock would harm.
 func (a *App) ready(ctx context.Context) handlers.Readiness {
-	memoryErr, lagErr := make(chan error, 1), make(chan error, 1)
-	if a.memory != nil {
-		go func() { memoryErr <- a.memory.check(ctx) }()
-	}
+	found := handlers.Readiness{Degraded: make(map[string]error)}
+	var checks, degraded map[string]error
+	var lag error
+	var others sync.WaitGroup
+	others.Go(func() { checks, degraded = a.backing.ready(ctx) })
 	if a.queue != nil {
-		go func() {
-			_, err := a.queue.Lag(ctx)
-			lagErr <- err
-		}()
+		others.Go(func() { _, lag = a.queue.Lag(ctx) })
 	}
-	checks := a.stores.Ready(ctx)
-	if a.memory != nil {
-		checks["redis_memory"] = <-memoryErr
-	}
+	found.Stores = a.stores.Ready(ctx)
+	others.Wait()
+	maps.Copy(found.Stores, checks)
+	maps.Copy(found.Degraded, degraded)
 	if a.queue != nil {
-		checks["queue"] = <-lagErr
+		found.Stores["queue"] = lag
 	}
-	degraded := make(map[string]error)
 	for _, work := range a.stores.Works() {
 		if err := work.Busy(); err != nil {
-			degraded[work.Name] = err
+			found.Degraded[work.Name] = err
 		}
 	}
 	if err := a.clock.Check(); err != nil {
-		degraded["clock"] = err
+		found.Degraded["clock"] = err
 	}
-	if a.policy != nil {
-		if err := a.policy.check(ctx); err != nil {
-			degraded["redis_policy"] = err
-		}
-	}
-	return handlers.Readiness{Stores: checks, Degraded: degraded}
+	return found
 }
 
 func (a *App) closeQueue() {
@@ -575,37 +524,13 @@ func (a *App) closeQueue() {
 	}
 }
 
-// newLeases returns leases in Postgres, or in this process with local
-// stores.
-func newLeases(st *stores.Stores) *lease.Service {
-	if st.Pool == nil {
-		return lease.NewLocal()
-	}
-	return lease.NewPostgres(st.Pool.Config().ConnConfig)
-}
-
-// newRegistry returns a registry with the metrics of the process and of its
-// connection pools.
-func newRegistry(st *stores.Stores) *prometheus.Registry {
+// newRegistry returns a registry with the metrics of the process.
+func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
 		collectors.NewBuildInfoCollector(),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	if st.Redis != nil {
-		registry.MustRegister(newRedisCollector(st.Redis))
-	}
-	if st.Pool != nil {
-		for _, work := range st.Works() {
-			labeled := prometheus.WrapRegistererWith(prometheus.Labels{"work": work.Name}, registry)
-			labeled.MustRegister(newPostgresCollector(work.Pool))
-		}
-	} else {
-		registry.MustRegister(collectors.NewDBStatsCollector(st.SQL, "stepboard"))
-	}
-	if st.Folder != nil {
-		registry.MustRegister(newFileCollector(st))
-	}
 	return registry
 }

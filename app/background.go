@@ -9,7 +9,6 @@ import (
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/corrections"
 	"stepboard/services/people/directory"
-	"stepboard/services/platform/clock"
 	"stepboard/services/platform/cursor"
 )
 
@@ -34,25 +33,11 @@ func (a *App) background() []task {
 		{name: "users", round: a.Directory.Follow, every: directory.FollowEvery, failed: "changes of users by other processes are not seen"},
 		{name: "cursors", built: true, round: a.cursors.Refresh, every: cursor.RefreshEvery, failed: "the keys of cursors could not be read"},
 	}
-	if a.stores.Redis != nil {
-		tasks = append(tasks, task{name: "clock", built: true, round: a.clock.Compare, every: clock.CompareEvery})
-	}
-	if a.stores.Folder != nil {
-		tasks = append(tasks, task{name: "write-ahead log", round: a.stores.Checkpoint, every: time.Minute, failed: "the write-ahead log could not be emptied"})
-	}
+	tasks = append(tasks, a.backing.tasks(a)...)
 	if a.refresh {
 		tasks = append(tasks,
 			task{name: "boards", built: true, round: a.Catalog.Definitions.Refresh, every: catalog.RefreshEvery, failed: "the board catalog could not be refreshed"},
 			task{name: "corrections", built: true, round: a.Corrections.Refresh, every: corrections.RefreshEvery, failed: "corrections could not be read"},
-		)
-	}
-	if a.near {
-		tasks = append(tasks,
-			task{name: "circles", loop: a.circles.Run},
-			task{name: "near cache", loop: a.NearCache.Run, round: func(ctx context.Context) error {
-				a.circles.Round(ctx)
-				return a.NearCache.Round(ctx)
-			}},
 		)
 	}
 	if a.deliver {

@@ -6,22 +6,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"stepboard/internal/stores"
 	"stepboard/jobs"
 	"stepboard/models"
 	"stepboard/services/boards/archive"
 	"stepboard/services/boards/ledger"
 	"stepboard/services/platform/clock"
 )
-
-// newClockGuard returns the guard that compares the machine's clock with
-// Postgres's. Local stores have the clock of the machine.
-func newClockGuard(machine, elapsed models.Clock, st *stores.Stores) *clock.Guard {
-	if st.Pool == nil {
-		return clock.NewGuard(machine, elapsed, nil)
-	}
-	return clock.NewGuard(machine, elapsed, st.Probes.SQL)
-}
 
 // guarded returns the job with a comparison of clocks before each run.
 func guarded(job jobs.Job, guard *clock.Guard) jobs.Job {

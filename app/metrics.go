@@ -109,15 +109,13 @@ func newArchiveCollector(a *archive.Service) prometheus.Collector {
 }
 
 // newRankingCollector reports the rankings that this process has answered.
-// Those of hot buckets come from Redis or, with local stores, from memory.
-func newRankingCollector(s *ranking.Service, local bool) prometheus.Collector {
+// hot is the label of those that were read from the boards.
+func newRankingCollector(s *ranking.Service, hot string) prometheus.Collector {
 	var figures []figure[*ranking.Service]
 	for _, list := range ranking.Lists {
 		answers := s.Answers(list)
-		from := map[string]*atomic.Int64{"memory": &answers.Memory, "redis": &answers.Redis, "archive": &answers.Archive}
-		if local {
-			from = map[string]*atomic.Int64{"memory": &answers.Redis, "archive": &answers.Archive}
-		}
+		from := map[string]*atomic.Int64{"memory": &answers.Memory, "archive": &answers.Archive}
+		from[hot] = &answers.Redis
 		for from, n := range from {
 			figures = append(figures, figure[*ranking.Service]{
 				"answers_total", "Answers of rankings, by list and by where they came from.", counter,
@@ -264,9 +262,9 @@ func newFileCollector(st *stores.Stores) prometheus.Collector {
 	)
 }
 
-// newDirectoryCollector reports the lookups of users in this process. With local stores there is
-// no level of Redis.
-func newDirectoryCollector(d *directory.Service, local bool) prometheus.Collector {
+// newDirectoryCollector reports the lookups of users in this process. Without
+// copies there is no level of Redis.
+func newDirectoryCollector(d *directory.Service, copies bool) prometheus.Collector {
 	type stats = *directory.Stats
 	level := func(what, level string) prometheus.Labels { return prometheus.Labels{"what": what, "level": level} }
 	const lookups = "Lookups of users, by what was looked up and by the level at which it was found."
@@ -277,7 +275,7 @@ func newDirectoryCollector(d *directory.Service, local bool) prometheus.Collecto
 		{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.Records.SQL.Load()) }, level("record", "sql")},
 		{"created_total", "Users that were created.", counter, func(s stats) float64 { return float64(s.Created.Load()) }, nil},
 	}
-	if !local {
+	if copies {
 		figures = append(figures,
 			figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.IDs.Redis.Load()) }, level("id", "redis")},
 			figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.Records.Redis.Load()) }, level("record", "redis")},

@@ -6,29 +6,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"stepboard/internal/keys"
 	"stepboard/services/people/cache"
 	"stepboard/services/rankings/nearcache"
 )
-
-// buildNearCache constructs the near caches of scores and of circles. Without Redis there is
-// nothing to copy.
-func (a *App) buildNearCache(o Options, names keys.Builder) {
-	if o.local() {
-		return
-	}
-	a.NearCache = nearcache.New(nearcache.Options{
-		Source: a.inRedis, Changes: a.inRedis.Changes(), Buckets: a.Catalog.Buckets.CurrentAndNext,
-		MaxStaleness: o.Config.Rankings.MaxStaleness, Memory: int64(o.Config.Rankings.Memory), OrderMemory: int64(o.Config.Rankings.OrderMemory), Clock: o.Clock, Log: o.Log,
-		Elapsed: o.Elapsed, Random: o.Random,
-	})
-	a.circles = cache.NewCircles(o.Stores.Redis, names, o.Config.Rankings.MaxStaleness, a.NearCache.Room, o.Elapsed, o.Log)
-	a.registry.MustRegister(newNearCacheCollector(a.NearCache), newCirclesCollector(a.circles), a.NearCache.Stats().Answers)
-	a.near = o.Config.Rankings.MaxStaleness > 0 && o.Roles.API
-	if a.near {
-		a.inRedis.NotifyWritten(a.NearCache.Written)
-	}
-}
 
 // newNearCacheCollector reports the copies of buckets in this process.
 func newNearCacheCollector(c *nearcache.Cache) prometheus.Collector {

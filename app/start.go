@@ -44,19 +44,6 @@ func AwaitServers(ctx context.Context, limit time.Duration, log *slog.Logger, at
 	}
 }
 
-// load fills the boards of local stores, which begin empty: from the hot scores, from the ledger,
-// and by the corrections. It is part of Build, so nothing is served and no job runs before.
-func (a *App) load(ctx context.Context) (err error) {
-	if err := a.inMemory.Load(ctx); err != nil {
-		return models.Unavailable("load the boards", err)
-	}
-	if a.reconciled, err = a.Reconciler.Load(ctx); err != nil {
-		return err
-	}
-	_, err = a.Corrections.Apply(ctx)
-	return err
-}
-
 // mayAnswerLater reports whether an error is of a server that is starting, out of reach, slow
 // or full, and not of one that has refused what was asked.
 func mayAnswerLater(err error) bool {

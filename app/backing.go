@@ -1,0 +1,67 @@
+package app
+
+import (
+	"context"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stepboard/internal/keys"
+	"stepboard/jobs"
+	"stepboard/models"
+	"stepboard/services/boards/archive"
+	"stepboard/services/boards/board"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/boards/corrections"
+	"stepboard/services/people/cache"
+	"stepboard/services/people/directory"
+	"stepboard/services/platform/clock"
+	"stepboard/services/platform/lease"
+	"stepboard/services/platform/limit"
+	"stepboard/services/platform/recovery"
+	"stepboard/services/rankings/ranking"
+)
+
+// backing is everything in which the two forms of the service differ: servers, or local. Build
+// chooses one, and nothing else asks which it is.
+type backing interface {
+	// check refuses settings that the stores can't follow.
+	check() error
+	// hot is the label, in metrics, of what is read from the boards.
+	hot() string
+	leases() *lease.Service
+	clockGuard() *clock.Guard
+	counter() limit.Counter
+	// copies returns the copies of users' records outside of this process; nil for none.
+	copies() *directory.Copies
+	// boards constructs what keeps the boards, and the cache of friend sets and others.
+	boards(rules *corrections.Rules, buckets *catalog.Buckets) (board.Entries, cache.Copies)
+	// near returns the copies of boards that rankings are read from; nil for none.
+	near() ranking.NearCache
+	// room returns the function that refuses to queue updates for which there is no memory; nil
+	// for none.
+	room() func(context.Context) error
+	// queueRecovery tells the archive whether boards may lack queued updates; nil if they can't.
+	queueRecovery() archive.Recovery
+	// whole returns an error while a bucket may lack updates, of the ledger or of the queue.
+	whole(ctx context.Context, bucket *models.Bucket) error
+	// reconcile raises what boards lack of the ledger.
+	reconcile(replay recovery.Replay) jobs.Work
+	// load is the last step of Build.
+	load(ctx context.Context, a *App) error
+	// jobs and tasks return the jobs and the background work of these stores only.
+	jobs(a *App) []jobs.Job
+	tasks(a *App) []task
+	// ready returns what /readyz says beside connections: errors that make it 503, and what is
+	// degraded, both by name.
+	ready(ctx context.Context) (checks, degraded map[string]error)
+	// oneWriter reports whether nobody else can write to the database while somebody does.
+	oneWriter() bool
+}
+
+// newBacking returns the backing of the stores, which registers its metrics.
+func newBacking(o Options, registry *prometheus.Registry) backing {
+	if o.Stores.Redis == nil {
+		return newLocal(o, registry)
+	}
+	return newServers(o, registry, keys.Builder{Prefix: o.Config.Redis.KeyPrefix})
+}
