@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -153,20 +154,25 @@ const maxParameters = 32
 // and repeated parameters. It also refuses a query with very many parameters, because Huma
 // makes an error for each one that it doesn't know.
 func checkQuery(raw string) error {
-	if raw == "" {
-		return nil
-	}
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		return models.Invalid("query", "can't be read: percent-encode its values")
-	}
-	if len(values) > maxParameters {
-		return models.Invalid("query", fmt.Sprintf("has %d parameters; no call takes more than %d", len(values), maxParameters))
-	}
-	for name, given := range values {
-		if len(given) > 1 {
+	var names [maxParameters]string
+	n := 0
+	for pair := range strings.SplitSeq(raw, "&") {
+		if pair == "" {
+			continue
+		}
+		key, value, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(key)
+		if _, invalid := url.QueryUnescape(value); err != nil || invalid != nil || strings.Contains(pair, ";") {
+			return models.Invalid("query", "can't be read: percent-encode its values")
+		}
+		if slices.Contains(names[:n], name) {
 			return models.Invalid("query."+name, "is given more than once")
 		}
+		if n == maxParameters {
+			return models.Invalid("query", fmt.Sprintf("has more than %d parameters, which no call takes", maxParameters))
+		}
+		names[n] = name
+		n++
 	}
 	return nil
 }
