@@ -133,12 +133,13 @@ const apiPolicy = "default-src 'none'; frame-ancestors 'none'"
 // cache may store them, nor that an asset is missing: another process may have it.
 func secure(c *gin.Context) {
 	h := c.Writer.Header()
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Content-Security-Policy", apiPolicy)
+	values := [...]string{"nosniff", "no-referrer", "DENY", apiPolicy, "no-store"} // one allocation, where Set makes five
+	h["X-Content-Type-Options"] = values[0:1:1]
+	h["Referrer-Policy"] = values[1:2:2]
+	h["X-Frame-Options"] = values[2:3:3]
+	h["Content-Security-Policy"] = values[3:4:4]
 	if path := c.Request.URL.Path; strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/assets/") {
-		h.Set("Cache-Control", "no-store")
+		h["Cache-Control"] = values[4:5:5]
 	}
 }
 

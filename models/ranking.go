@@ -200,7 +200,9 @@ func (e *RankedEntry) appendUser(buf []byte) []byte {
 	buf = append(buf, `,"nickname":`...)
 	buf = appendString(buf, e.Nickname)
 	buf = append(buf, `,"avatar_url":`...)
-	return appendString(buf, e.AvatarURL.String())
+	var memory [256]byte
+	buf, _ = jsontext.AppendQuote(buf, append(append(memory[:0], e.AvatarURL.Begin...), e.AvatarURL.Rest...))
+	return buf
 }
 
 func appendNullable(buf []byte, s *string) []byte {
