@@ -50,6 +50,9 @@ type Limits struct {
 	// PollInterval is the time between two polls of a ranking: 1.5 s. A poll
 	// costs two round trips to Redis.
 	PollInterval time.Duration
+	// LikesInterval is the longest time between two reads of a ranking's likes: 30 s. They
+	// cost one query, and are also read whenever the ranking has changed.
+	LikesInterval time.Duration
 	// Heartbeat is the interval of heartbeats to a subscriber without updates:
 	// 15 s, well within the timeouts of proxies.
 	Heartbeat time.Duration
@@ -66,6 +69,9 @@ type Limits struct {
 func (l Limits) withDefaults() Limits {
 	if l.PollInterval == 0 {
 		l.PollInterval = 1500 * time.Millisecond
+	}
+	if l.LikesInterval == 0 {
+		l.LikesInterval = 30 * time.Second
 	}
 	if l.Heartbeat == 0 {
 		l.Heartbeat = 15 * time.Second
@@ -132,6 +138,11 @@ type poller struct {
 	query       Query
 	cancel      context.CancelFunc
 	subscribers map[*Subscriber]bool
+	// readLikes is when likes must be read next, whether the ranking has changed or not. Guarded
+	// by the service's mu.
+	readLikes time.Time
+	// withoutLikes is the ranking without likes, as it was polled last. Only run uses it.
+	withoutLikes []byte
 }
 
 // Subscriber receives one ranking as it changes. Not safe for concurrent use.
@@ -230,6 +241,20 @@ func (s *Service) poll(ctx context.Context, q Query, buf []byte) ([]byte, error)
 	return buf, nil
 }
 
+// next is poll for a poller. Unless likes must be read, it reads them only if the ranking has
+// changed; otherwise changed is false.
+func (s *Service) next(ctx context.Context, p *poller, likes bool, buf []byte) (state []byte, changed bool, err error) {
+	if q := p.query; q.Likes && !likes {
+		q.Likes = false
+		if state, err = s.poll(ctx, q, buf); err != nil || bytes.Equal(state, p.withoutLikes) {
+			return state, false, err
+		}
+		p.withoutLikes, buf = append(p.withoutLikes[:0], state...), state[:0]
+	}
+	state, err = s.poll(ctx, p.query, buf)
+	return state, true, err
+}
+
 // states is for rankings that are compared with those before; most have not changed.
 var states reuse.Slices[byte]
 
@@ -253,6 +278,7 @@ func (s *Service) add(q Query, sub *Subscriber) {
 	}
 	sub.poller = p
 	p.subscribers[sub] = true
+	p.readLikes = time.Time{} // what changed since the subscriber's First is sent by a whole poll
 }
 
 // Stop ends the subscription. It may be called more than once.
@@ -295,18 +321,23 @@ func (s *Service) run(ctx context.Context, p *poller) {
 		case <-ticker.C:
 		}
 		// A subscriber added during this poll has already read a newer state.
-		subscribers := s.subscribersOf(p)
+		subscribers, likes := s.subscribersOf(p)
 		pollCtx, cancel := context.WithTimeout(ctx, pollTimeout)
 		memory := states.Get(0)
-		state, err := s.poll(pollCtx, p.query, *memory)
+		state, changed, err := s.next(pollCtx, p, likes, *memory)
 		cancel()
 		if err == nil {
 			failures = 0
-			s.broadcast(p, subscribers, state)
+			if changed {
+				s.broadcast(p, subscribers, state)
+			}
 			*memory = state
 			states.Put(memory)
 			continue
 		}
+		s.mu.Lock()
+		p.readLikes = time.Time{} // what this poll has missed
+		s.mu.Unlock()
 		if failures++; failures >= maxFailures && ctx.Err() == nil {
 			s.end(p, err)
 			return
@@ -314,11 +345,15 @@ func (s *Service) run(ctx context.Context, p *poller) {
 	}
 }
 
-// subscribersOf returns the poller's current subscribers.
-func (s *Service) subscribersOf(p *poller) []*Subscriber {
+// subscribersOf returns the poller's current subscribers, and whether likes must be read for them.
+func (s *Service) subscribersOf(p *poller) (subscribers []*Subscriber, likes bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(p.subscribers))
+	now := time.Now()
+	if likes = !now.Before(p.readLikes); likes {
+		p.readLikes = now.Add(s.limits.LikesInterval)
+	}
+	return slices.Collect(maps.Keys(p.subscribers)), likes
 }
 
 // broadcast sends a copy of a state to those of the given subscribers whose last state
