@@ -4,64 +4,46 @@ import (
 	"encoding/binary"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/maypok86/otter/v2"
 
 	"stepboard/internal/keys"
 	"stepboard/models"
 )
 
 // copyOverhead is the memory of a copy besides its packed members, in bytes: the
-// structure, and its place in the map.
-const copyOverhead = 200
+// structure, and its place in the cache.
+const copyOverhead = 130
 
-// Memory holds copies of sets in the process, as sorted differences of row ids. Those that were
-// not used for the longest time go first. It does not know when a set changes: whoever uses it
-// must forget the set then. Safe for concurrent use.
+// Memory holds copies of sets in the process, as sorted differences of row ids. Those that are
+// used least go first. It does not know when a set changes: whoever uses it must forget the set
+// then. Safe for concurrent use.
 type Memory struct {
 	lifetime time.Duration
 	bytes    func() int64
 	elapsed  models.Clock
 	began    time.Time // times are counted from here, by elapsed
+	copies   *otter.Cache[Set, memoryCopy]
 	stripes  [keys.Stripes]memoryStripe
 }
 
-// NewMemory returns a memory without copies. A copy is used for a lifetime after it was read, in
-// case that something unforeseen makes it outdated. bytes returns how many bytes all copies may
-// take, which may change; it must be quick. elapsed is the clock that ages are measured by.
-func NewMemory(lifetime time.Duration, bytes func() int64, elapsed models.Clock) *Memory {
-	m := &Memory{lifetime: lifetime, bytes: bytes, elapsed: elapsed, began: elapsed()}
-	for i := range m.stripes {
-		m.stripes[i].reset()
-	}
-	return m
-}
-
-// memoryStripe holds the copies of the sets of one stripe.
+// memoryStripe guards the copies of the sets of one stripe.
 type memoryStripe struct {
-	mu     sync.Mutex
-	copies map[Set]*memoryCopy
+	mu sync.Mutex // held by whoever changes copies
 	// reads holds the sets that are being read and may be kept.
 	reads map[Set]*Reading
-	// used is the head of a ring of the copies, the one used last first.
-	used  memoryCopy
-	bytes int64
+	// resets counts how often all copies were removed: those of an earlier count are not used,
+	// and make room for others.
+	resets atomic.Int64
 }
 
 // memoryCopy is the copy of a set.
 type memoryCopy struct {
-	of         Set
-	packed     []byte
-	readAt     time.Duration // since the memory began
-	next, prev *memoryCopy
-}
-
-func (p *memoryCopy) bytes() int64 { return int64(cap(p.packed)) + copyOverhead }
-
-func (p *memoryCopy) unlink() { p.prev.next, p.next.prev = p.next, p.prev }
-
-func (p *memoryCopy) linkBehind(q *memoryCopy) {
-	p.prev, p.next = q, q.next
-	q.next.prev, q.next = p, p
+	packed []byte
+	readAt time.Duration // since the memory began
+	resets int64         // of the stripe
 }
 
 // Reading is a set that is being read.
@@ -70,24 +52,60 @@ type Reading struct {
 	began time.Duration // since the memory began
 }
 
+// NewMemory returns a memory without copies. A copy is used for a lifetime after it was read, in
+// case that something unforeseen makes it outdated. bytes returns how many bytes all copies may
+// take, which may change. elapsed is the clock that ages are measured by.
+func NewMemory(lifetime time.Duration, bytes func() int64, elapsed models.Clock) *Memory {
+	m := &Memory{lifetime: lifetime, bytes: bytes, elapsed: elapsed, began: elapsed()}
+	m.copies = otter.Must(&otter.Options[Set, memoryCopy]{
+		MaximumWeight: 1, // until Shrink
+		Weigher:       func(_ Set, c memoryCopy) uint32 { return uint32(cap(c.packed) + copyOverhead) },
+	})
+	m.Shrink()
+	for i := range m.stripes {
+		m.stripes[i].reads = make(map[Set]*Reading)
+	}
+	return m
+}
+
 // now returns the time since the memory began.
 func (m *Memory) now() time.Duration { return m.elapsed().Sub(m.began) }
 
-func (m *Memory) stripe(of Set) *memoryStripe { return &m.stripes[keys.StripeOf(of.Owner)] }
+// lock locks the stripe of a set.
+func (m *Memory) lock(of Set) *memoryStripe {
+	s := &m.stripes[keys.StripeOf(of.Owner)]
+	s.mu.Lock()
+	return s
+}
+
+// find returns the copy of a set, unless it was removed with those of its stripe.
+func (m *Memory) find(of Set) (c memoryCopy, found bool) {
+	c, found = m.copies.GetIfPresent(of)
+	return c, found && c.resets == m.stripes[keys.StripeOf(of.Owner)].resets.Load()
+}
 
 // Get returns the members of a set of which there is a copy, in the order of row ids. The caller
 // may change them, and there is room for one more.
 func (m *Memory) Get(of Set) (members []models.RowID, found bool) {
-	packed := m.stripe(of).get(of, m.now()-m.lifetime)
-	if packed == nil {
+	c, found := m.find(of)
+	if !found || c.readAt < m.now()-m.lifetime {
 		return nil, false
 	}
-	return unpack(packed), true
+	return unpack(c.packed), true
 }
 
 // Begin announces that a set is about to be read. It returns nil if the set is being read
 // already, so that this reader's can't be kept. End must follow.
-func (m *Memory) Begin(of Set) *Reading { return m.stripe(of).begin(of, m.now()) }
+func (m *Memory) Begin(of Set) *Reading {
+	s := m.lock(of)
+	defer s.mu.Unlock()
+	if s.reads[of] != nil {
+		return nil
+	}
+	r := &Reading{of: of, began: m.now()}
+	s.reads[of] = r
+	return r
+}
 
 // End ends the reading of a set, which may be nil. It keeps the members if they are to be kept,
 // unless the set was forgotten since Begin.
@@ -99,13 +117,24 @@ func (m *Memory) End(r *Reading, members []models.RowID, keep bool) {
 	if keep {
 		packed = pack(members)
 	}
-	m.stripe(r.of).end(r, packed, m.perStripe())
+	s := m.lock(r.of)
+	defer s.mu.Unlock()
+	if s.reads[r.of] != r {
+		return
+	}
+	delete(s.reads, r.of)
+	if keep {
+		m.copies.Set(r.of, memoryCopy{packed, r.began, s.resets.Load()})
+	}
 }
 
 // Forget removes the copies of sets, and prevents copies of what is being read.
 func (m *Memory) Forget(sets []Set) {
 	for _, of := range sets {
-		m.stripe(of).forget(of)
+		s := m.lock(of)
+		delete(s.reads, of)
+		m.copies.Invalidate(of)
+		s.mu.Unlock()
 	}
 }
 
@@ -113,142 +142,34 @@ func (m *Memory) Forget(sets []Set) {
 // read.
 func (m *Memory) removeMember(sets []Set, gone models.RowID) {
 	for _, of := range sets {
-		m.stripe(of).removeMember(of, gone)
+		s := m.lock(of)
+		delete(s.reads, of)
+		if c, found := m.find(of); found {
+			members := unpack(c.packed)
+			if i, found := slices.BinarySearch(members, gone); found {
+				c.packed = pack(slices.Delete(members, i, i+1))
+				m.copies.Set(of, c)
+			}
+		}
+		s.mu.Unlock()
 	}
 }
 
 // Reset removes all copies of a stripe, and prevents copies of what is being read.
-func (m *Memory) Reset(stripe int) { m.stripes[stripe].reset() }
-
-// perStripe returns how many bytes the copies of one stripe may take.
-func (m *Memory) perStripe() int64 { return m.bytes() / keys.Stripes }
+func (m *Memory) Reset(stripe int) {
+	s := &m.stripes[stripe]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.reads)
+	s.resets.Add(1)
+}
 
 // Shrink drops the copies that no longer fit.
-func (m *Memory) Shrink() {
-	most := m.perStripe()
-	for i := range m.stripes {
-		m.stripes[i].shrink(most)
-	}
-}
+func (m *Memory) Shrink() { m.copies.SetMaximum(uint64(m.bytes())) }
 
 // Size returns how many bytes the copies take, and how many copies there are.
 func (m *Memory) Size() (bytes, copies int64) {
-	for i := range m.stripes {
-		b, n := m.stripes[i].size()
-		bytes, copies = bytes+b, copies+n
-	}
-	return bytes, copies
-}
-
-func (s *memoryStripe) reset() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.copies, s.reads = make(map[Set]*memoryCopy), make(map[Set]*Reading)
-	s.used.next, s.used.prev = &s.used, &s.used
-	s.bytes = 0
-}
-
-// get returns the packed members of a set, which must not be changed; nil if there is no copy
-// that was read since the given time.
-func (s *memoryStripe) get(of Set, since time.Duration) (packed []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := s.copies[of]
-	if p == nil || p.readAt < since {
-		return nil
-	}
-	p.unlink()
-	p.linkBehind(&s.used)
-	return p.packed
-}
-
-func (s *memoryStripe) begin(of Set, now time.Duration) *Reading {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.reads[of] != nil {
-		return nil
-	}
-	r := &Reading{of: of, began: now}
-	s.reads[of] = r
-	return r
-}
-
-// end keeps what was read unless packed is nil or the set was forgotten meanwhile. The copies of
-// the stripe take at most so many bytes.
-func (s *memoryStripe) end(r *Reading, packed []byte, most int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.reads[r.of] != r {
-		return
-	}
-	delete(s.reads, r.of)
-	if packed == nil {
-		return
-	}
-	s.remove(s.copies[r.of])
-	s.add(&memoryCopy{of: r.of, packed: packed, readAt: r.began})
-	s.evict(most)
-}
-
-func (s *memoryStripe) forget(of Set) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.reads, of)
-	s.remove(s.copies[of])
-}
-
-func (s *memoryStripe) removeMember(of Set, gone models.RowID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.reads, of)
-	p := s.copies[of]
-	if p == nil {
-		return
-	}
-	members := unpack(p.packed)
-	i, found := slices.BinarySearch(members, gone)
-	if !found {
-		return
-	}
-	s.remove(p)
-	s.add(&memoryCopy{of: of, packed: pack(slices.Delete(members, i, i+1)), readAt: p.readAt})
-}
-
-// add adds a copy of a set that has none, as the one used last.
-func (s *memoryStripe) add(p *memoryCopy) {
-	s.copies[p.of] = p
-	p.linkBehind(&s.used)
-	s.bytes += p.bytes()
-}
-
-// remove removes a copy, if it is not nil.
-func (s *memoryStripe) remove(p *memoryCopy) {
-	if p == nil {
-		return
-	}
-	p.unlink()
-	delete(s.copies, p.of)
-	s.bytes -= p.bytes()
-}
-
-// shrink removes the copies that were not used for the longest time until the others
-// take at most so many bytes.
-func (s *memoryStripe) shrink(most int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.evict(most)
-}
-
-func (s *memoryStripe) evict(most int64) {
-	for s.bytes > most {
-		s.remove(s.used.prev)
-	}
-}
-
-func (s *memoryStripe) size() (bytes, copies int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.bytes, int64(len(s.copies))
+	return int64(m.copies.WeightedSize()), int64(m.copies.EstimatedSize())
 }
 
 // pack encodes members as their sorted differences, which takes 3 bytes each for 200 of
