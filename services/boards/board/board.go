@@ -2,6 +2,7 @@ package board
 
 import (
 	"stepboard/models"
+	"stepboard/services/boards/orderlist"
 )
 
 // Top is the position before the first entry of every bucket. A window from Top
@@ -27,6 +28,15 @@ type ShardWindow struct {
 	Total, Before int64
 	Ahead         int
 	Entries       []models.Entry
+}
+
+// WindowIn returns the part of a window that an order list has. O(log n), plus the entries.
+func WindowIn(list *orderlist.List, at models.Entry, back, forward int) ShardWindow {
+	before := list.Before(at)
+	ahead := min(before, back)
+	return ShardWindow{
+		Total: int64(list.Len()), Before: int64(before), Ahead: ahead, Entries: list.Range(before-ahead, before+forward),
+	}
 }
 
 // MergeShards merges the shards' parts of a window. Ranks add up, because each

@@ -47,17 +47,6 @@ func (f *flat) set(user models.RowID, composite models.Composite) {
 	}
 }
 
-// window returns the entries around a position.
-func (f *flat) window(at models.Entry, back, forward int) Window {
-	before := f.order.Before(at)
-	w := Window{Total: int64(f.order.Len()), Before: int64(before)}
-	if ahead := min(before, back); ahead+forward > 0 {
-		entries := f.order.Range(before-ahead, before+forward)
-		w.Ahead, w.Behind = entries[:ahead:ahead], entries[ahead:]
-	}
-	return w
-}
-
 // position returns a user's position.
 func (f *flat) position(user models.RowID) Position {
 	p := Position{Composite: f.of(user), Total: int64(f.order.Len())}

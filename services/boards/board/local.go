@@ -186,7 +186,9 @@ func (l *Local) Positions(_ context.Context, buckets []*models.Bucket, user mode
 
 // Window implements Entries.
 func (l *Local) Window(_ context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (w Window, err error) {
-	l.read(bucket, func(f *flat) { w = f.window(at, back, forward) })
+	l.read(bucket, func(f *flat) {
+		w = MergeShards([]ShardWindow{WindowIn(&f.order, at, back, forward)}, back, forward)
+	})
 	return w, nil
 }
 
@@ -303,8 +305,7 @@ func (l *Local) ReadPart(_ context.Context, p models.BoardPart, behind models.En
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if f := b.part(p); f != nil {
-		part := ShardWindow{Entries: f.window(behind, 0, n+1).Behind}
-		entries = part.behind(behind, n)
+		entries = WindowIn(&f.order, behind, 0, n+1).behind(behind, n)
 	}
 	return entries, nil
 }

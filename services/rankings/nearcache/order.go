@@ -69,12 +69,7 @@ func (o *order) drop() {
 func (o *order) window(at models.Entry, back, forward int) (w board.ShardWindow, ok bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	before := o.list.Before(at)
-	w = board.ShardWindow{Total: int64(o.list.Len()), Before: int64(before), Ahead: min(before, back)}
-	if w.Ahead+forward > 0 {
-		w.Entries = o.list.Range(before-w.Ahead, before+forward)
-	}
-	return w, o.complete
+	return board.WindowIn(&o.list, at, back, forward), o.complete
 }
 
 // changeEach calls fn with each of some values, and with the order list of the part, nil if there
