@@ -151,6 +151,7 @@ type App struct {
 	log       *slog.Logger
 	digests   *digests.Service
 	outbox    *outcomes.Outbox
+	webhooks  *outcomes.Store
 	deliverer *outcomes.Deliverer
 	deliver   bool // whether this process delivers webhooks
 	stores    *stores.Stores

@@ -10,7 +10,6 @@ import (
 	"stepboard/services/boards/corrections"
 	"stepboard/services/boards/ingest"
 	"stepboard/services/operations/erasure"
-	"stepboard/services/platform/outcomes"
 )
 
 // exclusions is the erasure.Keeper of corrections, most of which is the store's.
@@ -30,7 +29,7 @@ func (a *App) buildErasure(o Options, store *erasure.Store) {
 		Store: store, Directory: a.Directory, Entries: a.Entries, Sets: a.Sets,
 		Friends: a.Friends, Privacy: a.Privacy, Groups: a.Groups, Archive: a.Archive, Increments: a.increments,
 		Corrections: exclusions{a.decisions, a.Corrections}, Pending: a.decisions.Pending,
-		DeadLetters: ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm), Deliveries: outcomes.NewStore(o.Stores.Jobs.Gorm),
+		DeadLetters: ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm), Deliveries: a.webhooks,
 		Clock: o.Clock, Log: o.Log,
 	})
 	if o.Roles.Jobs {

@@ -3,7 +3,12 @@ package app
 import (
 	"stepboard/config"
 	"stepboard/models"
+	"stepboard/services/boards/results"
+	"stepboard/services/people/friends"
+	"stepboard/services/people/privacy"
 	"stepboard/services/platform/outcomes"
+	"stepboard/services/rankings/digests"
+	"stepboard/services/rankings/likes"
 )
 
 // webhookTargets returns the targets of the settings.
@@ -21,9 +26,12 @@ func webhookTargets(c config.Config) []outcomes.Target {
 // buildWebhooks constructs the services that deliver outcomes. Processes with the role of
 // jobs deliver, if there is a target.
 func (a *App) buildWebhooks(o Options) (err error) {
-	targets, store := webhookTargets(o.Config), outcomes.NewStore(o.Stores.Jobs.Gorm)
-	a.Deliveries = outcomes.NewDeliveries(store, o.Clock)
+	choices := privacy.NewStore(o.Stores.Jobs.Gorm)
+	a.webhooks = outcomes.NewStore(o.Stores.Jobs.Gorm, append(friends.Topics(a.Directory),
+		likes.Topic(a.Directory, choices), results.Topic(a.Directory), digests.Topic(a.Directory, choices))...)
+	a.Deliveries = outcomes.NewDeliveries(a.webhooks, o.Clock)
+	targets := webhookTargets(o.Config)
 	a.deliver = o.Roles.Jobs && len(targets) > 0
-	a.deliverer, err = outcomes.NewDeliverer(store, targets, a.Directory, o.Clock, o.Log, a.registry)
+	a.deliverer, err = outcomes.NewDeliverer(a.webhooks, targets, o.Clock, o.Log, a.registry)
 	return err
 }

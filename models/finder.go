@@ -16,6 +16,13 @@ type Ensurer interface {
 	Ensure(ctx context.Context, users ...UserID) ([]RowID, error)
 }
 
+// Records returns what is known of users. Implemented by directory.Service.
+type Records interface {
+	// RecordsMany returns the record of each of up to some hundred users, by position;
+	// one without a user id if the user does not exist. CodeUnavailable if SQL is away.
+	RecordsMany(ctx context.Context, rows []RowID) ([]PublicRecord, error)
+}
+
 // Users is a Finder and an Ensurer. Implemented by directory.Service.
 type Users interface {
 	Finder

@@ -16,6 +16,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/people/friends"
 	"stepboard/services/platform/outcomes"
 )
 
@@ -45,10 +46,10 @@ func TestSignatureInJavaScript(t *testing.T) {
 	env := testenv.Local(t)
 	targets := []outcomes.Target{{URL: target.URL, Secrets: []string{newSecret, oldSecret}, PrivateNetwork: true}}
 	d := testenv.Must(outcomes.NewDeliverer(
-		outcomes.NewStore(env.Gorm), targets, testenv.Numbers{}, env.Clock.Now, env.Log, prometheus.NewRegistry(),
+		outcomes.NewStore(env.Gorm, friends.Topics(testenv.Numbers{})...), targets, env.Clock.Now, env.Log, prometheus.NewRegistry(),
 	))
 	outbox := outcomes.NewOutbox(targets, env.Clock.Now)
-	if err := outbox.AddFriend(env.Gorm, models.OutcomeFriendAccepted, 1, 2); err != nil {
+	if err := outbox.Add(env.Gorm, models.OutcomeFriendAccepted, friends.Pair{From: 1, To: 2}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -87,18 +87,21 @@ func (n Numbers) EnsureMany(ctx context.Context, users []models.UserID) ([]model
 // Refresh does nothing: there are no copies.
 func (n Numbers) Refresh(context.Context, models.RowID) {}
 
-// Records returns the records of users; their nicknames are empty if DB is nil.
+// Records returns the records of users. If DB is nil, nicknames are empty and nobody hides.
 func (n Numbers) Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error) {
 	records := make([]models.PublicRecord, len(rows))
 	for i, row := range rows {
 		record := models.Record{Row: row, User: ID(row)}
 		if n.DB != nil {
-			var stored []models.Profile
+			var stored []struct {
+				models.Profile
+				Hidden bool
+			}
 			if err := n.DB.WithContext(ctx).Table("users").Where("user_id = ?", row).Find(&stored).Error; err != nil {
 				return nil, models.Unavailable("read profiles", err)
 			}
 			if len(stored) > 0 {
-				record.Profile = stored[0]
+				record.Profile, record.Hidden = stored[0].Profile, stored[0].Hidden
 			}
 		}
 		records[i] = record.Public()
@@ -137,4 +140,16 @@ func insertNumbers(ctx context.Context, db *gorm.DB, rows []models.RowID) error 
 		users[i] = map[string]any{"user_id": row, "external_id": row.String(), "created_at": db.NowFunc()}
 	}
 	return db.WithContext(ctx).Table("users").Clauses(clause.OnConflict{DoNothing: true}).CreateInBatches(users, 1000).Error
+}
+
+// Hide makes one user block another, and a further one hide from everybody.
+func Hide(t testing.TB, env *Env, blocking, blocked, hidden models.RowID) {
+	t.Helper()
+	err := env.Gorm.Create(&models.PrivacyChoice{UserID: blocking, Kind: models.Blocked, OtherID: blocked}).Error
+	if err == nil {
+		err = env.Gorm.Exec(`UPDATE users SET hidden = true WHERE user_id = ?`, hidden).Error
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -15,17 +15,6 @@ import (
 	"stepboard/services/platform/outcomes"
 )
 
-// announced is the payload of board.final.
-type announced struct {
-	Board    string              `json:"board"`
-	Kind     models.Kind         `json:"kind"`
-	Date     *string             `json:"date"`
-	Revision int                 `json:"revision"`
-	Total    int64               `json:"total"`
-	ScoreSum int64               `json:"score_sum"`
-	Top      []outcomes.TopEntry `json:"top"`
-}
-
 // announceResults makes the archive write results to an outbox, which is returned.
 func (f *fixture) announceResults() *outcomes.Outbox {
 	outbox := outcomes.NewOutbox([]outcomes.Target{{URL: "https://example.com"}}, f.env.Clock.Now)
@@ -35,10 +24,10 @@ func (f *fixture) announceResults() *outcomes.Outbox {
 }
 
 // results returns the results in the outbox, oldest first.
-func (f *fixture) results() []announced {
+func (f *fixture) results() []results.Final {
 	f.t.Helper()
 	payloads := f.column(`SELECT payload FROM webhook_deliveries WHERE type = 'board.final' ORDER BY id`)
-	list := make([]announced, len(payloads))
+	list := make([]results.Final, len(payloads))
 	for i, payload := range payloads {
 		if err := json.Unmarshal([]byte(payload), &list[i]); err != nil {
 			f.t.Fatal(err)
@@ -48,8 +37,8 @@ func (f *fixture) results() []announced {
 }
 
 // resultOf returns the result that the entries of a bucket have.
-func resultOf(b *models.Bucket, kind models.Kind, revision int, entries []models.Entry) announced {
-	r := announced{Board: b.Board, Kind: kind, Revision: revision, Total: int64(len(entries)), Top: []outcomes.TopEntry{}}
+func resultOf(b *models.Bucket, kind models.Kind, revision int, entries []models.Entry) results.Final {
+	r := results.Final{Board: b.Board, Kind: kind, Revision: revision, Total: int64(len(entries)), Top: []results.TopEntry{}}
 	if kind == models.KindDaily {
 		date := b.Day.String()
 		r.Date = &date
@@ -58,13 +47,13 @@ func resultOf(b *models.Bucket, kind models.Kind, revision int, entries []models
 		points, reachedAt := score.Of(b).Decode(e.Composite)
 		r.ScoreSum += points
 		if i < 100 {
-			r.Top = append(r.Top, outcomes.TopEntry{User: e.User, Score: points, ReachedAt: reachedAt})
+			r.Top = append(r.Top, results.TopEntry{User: e.User, Score: points, ReachedAt: reachedAt})
 		}
 	}
 	return r
 }
 
-func (f *fixture) checkResults(when string, want ...announced) {
+func (f *fixture) checkResults(when string, want ...results.Final) {
 	f.t.Helper()
 	if diff := cmp.Diff(want, f.results()); diff != "" {
 		f.t.Errorf("%s: results (-want +got):\n%s", when, diff)
@@ -111,7 +100,7 @@ func TestAFailedRunHasNoResult(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = f.mustFail(b)
-		f.checkResults("after a failed run", []announced{}...)
+		f.checkResults("after a failed run", []results.Final{}...)
 		if done, err := f.archive.Complete(t.Context(), b); done || err != nil {
 			t.Errorf("complete without its result: %v, %v", done, err)
 		}
@@ -140,7 +129,7 @@ func TestResultsOfEvents(t *testing.T) {
 			}
 		}
 		announce(b.EndsAt.Add(time.Minute-time.Millisecond), 0)
-		f.checkResults("before a minute has passed", []announced{}...)
+		f.checkResults("before a minute has passed", []results.Final{}...)
 		announce(b.EndsAt.Add(time.Minute), 1)
 		first := resultOf(b, models.KindEvent, 1, ranked(entries))
 		f.checkResults("a minute after the end", first)
@@ -166,7 +155,7 @@ func TestNoResultsWithoutATarget(t *testing.T) {
 		f.archive = f.archiveOver(f.boards)
 		b, _ := f.dueBucket(10)
 		f.mustArchive(b)
-		f.checkResults("with other targets", []announced{}...)
+		f.checkResults("with other targets", []results.Final{}...)
 		if rows := f.column(`SELECT board FROM board_results`); len(rows) != 0 {
 			t.Errorf("%v is stored", rows)
 		}

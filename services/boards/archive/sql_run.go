@@ -10,7 +10,6 @@ import (
 	"stepboard/internal/failpoint"
 	"stepboard/models"
 	"stepboard/services/boards/results"
-	"stepboard/services/platform/outcomes"
 )
 
 // move is what a run has to store.
@@ -84,9 +83,9 @@ func (s *Store) addResult(tx *gorm.DB, bucket *models.Bucket, stored totals) err
 	if err != nil {
 		return fmt.Errorf("read the first entries: %w", err)
 	}
-	result := results.Result{Total: stored.rows, ScoreSum: stored.scoreSum, Top: []outcomes.TopEntry{}}
+	result := results.Result{Total: stored.rows, ScoreSum: stored.scoreSum, Top: []results.TopEntry{}}
 	for _, r := range first {
-		result.Top = append(result.Top, outcomes.TopEntry{User: r.user, Score: r.score, ReachedAt: r.reachedAt})
+		result.Top = append(result.Top, results.TopEntry{User: r.user, Score: r.score, ReachedAt: r.reachedAt})
 	}
 	return results.Add(s.outbox, tx, bucket, result)
 }

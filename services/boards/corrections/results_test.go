@@ -11,7 +11,6 @@ import (
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/boards/results"
-	"stepboard/services/platform/outcomes"
 )
 
 // results returns the results in the outbox, oldest first: revision, entries, sum, and the
@@ -27,7 +26,7 @@ func (f *fixture) results() (list []string) {
 		var r struct {
 			Revision, Total int
 			ScoreSum        int64 `json:"score_sum"`
-			Top             []outcomes.TopEntry
+			Top             []results.TopEntry
 		}
 		if err := json.Unmarshal([]byte(payload), &r); err != nil {
 			f.t.Fatal(err)

@@ -7,8 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-
-	"stepboard/services/platform/outcomes"
 )
 
 // TopEntries is how many of the first entries a result has at most.
@@ -19,7 +17,7 @@ type Result struct {
 	// Total is the number of entries, and ScoreSum the sum of their scores.
 	Total, ScoreSum int64
 	// Top holds the first entries, at most TopEntries, best first.
-	Top []outcomes.TopEntry
+	Top []TopEntry
 }
 
 // hash returns a hash by which equal results are recognized.

@@ -19,7 +19,7 @@ func TestRevisions(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		outbox := outcomes.NewOutbox([]outcomes.Target{{URL: "https://example.com"}}, env.Clock.Now)
-		result := results.Result{Total: 1, ScoreSum: 60, Top: []outcomes.TopEntry{
+		result := results.Result{Total: 1, ScoreSum: 60, Top: []results.TopEntry{
 			{User: 7, Score: 60, ReachedAt: models.TimestampOf(testenv.Noon)},
 		}}
 		add := func() {

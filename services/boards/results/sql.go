@@ -33,7 +33,7 @@ func Add(outbox *outcomes.Outbox, tx *gorm.DB, bucket *models.Bucket, r Result) 
 	if revision == 0 { // the same was written before
 		return nil
 	}
-	p := outcomes.Final{
+	p := Final{
 		Board: bucket.Board, Kind: models.KindDaily, Revision: revision, Total: r.Total, ScoreSum: r.ScoreSum, Top: r.Top,
 	}
 	if bucket.FromLedger {
@@ -42,7 +42,7 @@ func Add(outbox *outcomes.Outbox, tx *gorm.DB, bucket *models.Bucket, r Result) 
 		date := bucket.Day.String()
 		p.Date = &date
 	}
-	return outbox.AddFinal(tx, p)
+	return outbox.Add(tx, models.OutcomeBoardFinal, p)
 }
 
 // MarkOutdated records that a correction or an erasure changes the result of an event that

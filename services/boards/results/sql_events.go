@@ -161,10 +161,10 @@ func eventResult(tx *gorm.DB, bucket *models.Bucket) (Result, error) {
 		ORDER BY score DESC, reached_at, `+text+` DESC LIMIT @top`, map[string]any{
 		"board": bucket.Board, "bucket": bucket.Name, "top": TopEntries,
 	}).Scan(&rows).Error
-	result := Result{Top: []outcomes.TopEntry{}}
+	result := Result{Top: []TopEntry{}}
 	for _, row := range rows {
 		result.Total, result.ScoreSum = row.Total, row.ScoreSum
-		result.Top = append(result.Top, outcomes.TopEntry{User: row.UserID, Score: row.Score, ReachedAt: models.TimestampOf(row.ReachedAt)})
+		result.Top = append(result.Top, TopEntry{User: row.UserID, Score: row.Score, ReachedAt: models.TimestampOf(row.ReachedAt)})
 	}
 	return result, err
 }

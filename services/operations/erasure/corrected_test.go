@@ -84,7 +84,7 @@ func newFixture(t testing.TB, env *testenv.Env) *fixture {
 		Store: erasure.NewStore(env.Gorm, env.Gorm), Directory: f, Entries: f.boards,
 		Friends: nothing{}, Privacy: nothing{}, Groups: nothing{},
 		Archive: f.archive, Increments: totals, Corrections: decisions{decided}, Pending: decided.Pending,
-		DeadLetters: ingest.NewDeadLetterStore(env.Gorm), Deliveries: outcomes.NewStore(env.Gorm), Clock: env.Clock.Now, Log: env.Log,
+		DeadLetters: ingest.NewDeadLetterStore(env.Gorm), Deliveries: outcomes.NewStore(env.Gorm, results.Topic(f)), Clock: env.Clock.Now, Log: env.Log,
 	})
 	return f
 }
@@ -271,7 +271,7 @@ func (f *fixture) results() (list []string) {
 		f.t.Fatal(err)
 	}
 	for _, payload := range payloads {
-		var final outcomes.Final
+		var final results.Final
 		if err := json.Unmarshal([]byte(payload), &final); err != nil {
 			f.t.Fatal(err)
 		}

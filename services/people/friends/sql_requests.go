@@ -153,7 +153,7 @@ func (t *tx) deliver(from, to models.RowID) error {
 	if stored.RowsAffected == 0 {
 		return nil
 	}
-	return t.outbox.AddFriend(t.db, models.OutcomeFriendRequested, from, to)
+	return t.outbox.Add(t.db, models.OutcomeFriendRequested, Pair{from, to})
 }
 
 // accept makes two users friends of whom one has asked the other.
@@ -161,7 +161,7 @@ func (t *tx) accept(asking, asked models.RowID) error {
 	if err := t.befriend([]models.Edge{{A: asking, B: asked}}); err != nil {
 		return err
 	}
-	return t.outbox.AddFriend(t.db, models.OutcomeFriendAccepted, asking, asked)
+	return t.outbox.Add(t.db, models.OutcomeFriendAccepted, Pair{asking, asked})
 }
 
 // withdraw removes a request that a user has sent. If the other has declined it or an

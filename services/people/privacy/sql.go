@@ -66,6 +66,25 @@ func (s *Store) notShownOf(ctx context.Context, viewers []models.RowID) (map[mod
 		`SELECT DISTINCT viewer_id, user_id FROM not_shown WHERE viewer_id IN ?`, viewers)
 }
 
+// Apart is a viewer, and a user who is not shown to the viewer because of a choice of either.
+type Apart struct{ ViewerID, UserID models.RowID }
+
+// Apart returns which of the users are not shown to which of the viewers because of a choice of
+// either. One query. CodeUnavailable if SQL is away.
+func (s *Store) Apart(ctx context.Context, viewers, users []models.RowID) (map[Apart]bool, error) {
+	var rows []Apart
+	err := s.db.WithContext(ctx).Raw(`SELECT viewer_id, user_id FROM not_shown WHERE viewer_id IN ? AND user_id IN ?`, viewers, users).
+		Scan(&rows).Error
+	if err != nil {
+		return nil, models.Unavailable("read who is not shown", err)
+	}
+	apart := make(map[Apart]bool, len(rows))
+	for _, row := range rows {
+		apart[row] = true
+	}
+	return apart, nil
+}
+
 // list returns a page of a user's choices of one kind, ordered by row, behind the given
 // row. One query.
 func (s *Store) list(

@@ -16,7 +16,7 @@ import (
 // deliverer returns a deliverer that works when it is told to.
 func (f *fixture) deliverer() *outcomes.Deliverer {
 	f.t.Helper()
-	d, err := outcomes.NewDeliverer(f.store, f.targets, testenv.Numbers{}, f.env.Clock.Now, f.env.Log, f.registry)
+	d, err := outcomes.NewDeliverer(f.store, f.targets, f.env.Clock.Now, f.env.Log, f.registry)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -31,12 +31,10 @@ func (f *fixture) requests(n int) {
 	}
 }
 
-// result writes the result of a day.
-func (f *fixture) result(day models.Date) {
+// result writes an outcome board.final.
+func (f *fixture) result() {
 	f.t.Helper()
-	date := day.String()
-	final := outcomes.Final{Board: "steps", Kind: models.KindDaily, Date: &date, Revision: 1, Top: []outcomes.TopEntry{}}
-	if err := f.outbox.AddFinal(f.env.Gorm, final); err != nil {
+	if err := f.outbox.Add(f.env.Gorm, models.OutcomeBoardFinal, pair{1, 2}); err != nil {
 		f.t.Fatal(err)
 	}
 }
@@ -118,7 +116,7 @@ func TestBacklogIsTriedWithPauses(t *testing.T) {
 		if n := len(target.list()); n != 5*outcomes.SendAtOnce {
 			t.Errorf("%d attempts", n)
 		}
-		f.result(20_000)
+		f.result()
 		round(models.OutcomeBoardFinal, time.Second)
 		f.wantStates("away", models.OutcomeBoardFinal, 0, 0, 1)
 		accepts.Store(true)
@@ -141,7 +139,7 @@ func TestOverdueDeliveriesAreGivenUpTogether(t *testing.T) {
 		d := f.deliverer()
 		const old, young = 2*outcomes.SendAtOnce + 3, 5
 		f.requests(old)
-		f.result(20_000)
+		f.result()
 		env.Clock.Advance(72 * time.Hour)
 		f.requests(young)
 		round := func() {
@@ -177,7 +175,7 @@ func TestABacklogIsBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		f.result(20_000)
+		f.result()
 		f.requests(most - 1)
 		env.Clock.Advance(time.Minute)
 		measure()

@@ -62,11 +62,7 @@ type Deliverer struct {
 	store   *Store
 	senders []*sender
 	lanes   []*lane
-	records Records
 	most    int
-	// digest has room for one: the delivery whose digest is rendered. Digests name so many
-	// people that several at once would take the stores' time from rankings.
-	digest  chan struct{}
 	clock   models.Clock
 	log     *slog.Logger
 	metrics *metrics
@@ -83,22 +79,20 @@ type lane struct {
 	refused int
 }
 
-// NewDeliverer returns a deliverer and registers its metrics. It returns an error if a
+// NewDeliverer returns a deliverer of the store's topics and registers its metrics. It returns an error if a
 // secret is malformed.
 func NewDeliverer(
-	store *Store, targets []Target, records Records, clock models.Clock, log *slog.Logger, registry prometheus.Registerer,
+	store *Store, targets []Target, clock models.Clock, log *slog.Logger, registry prometheus.Registerer,
 ) (*Deliverer, error) {
-	d := &Deliverer{
-		store: store, records: records, most: most, digest: make(chan struct{}, 1), clock: clock, log: log, metrics: newMetrics(registry),
-	}
+	d := &Deliverer{store: store, most: most, clock: clock, log: log, metrics: newMetrics(registry)}
 	for _, t := range targets {
 		s, err := newSender(t)
 		if err != nil {
 			return nil, err
 		}
 		d.senders = append(d.senders, s)
-		for _, outcome := range models.OutcomeTypes() {
-			d.lanes = append(d.lanes, &lane{sender: s, outcome: outcome})
+		for _, topic := range store.topics {
+			d.lanes = append(d.lanes, &lane{sender: s, outcome: topic.outcome})
 		}
 		d.metrics.initialize(t.URL)
 	}
@@ -194,7 +188,7 @@ func (d *Deliverer) attempt(ctx context.Context, s *sender, delivery *models.Del
 	began, now := time.Now(), d.clock().UTC()
 	bounded, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	body, err := d.render(bounded, delivery)
+	body, err := d.store.render(bounded, delivery)
 	status := 0
 	if sent = err == nil; sent {
 		status, err = s.send(bounded, delivery.MessageID, body)
@@ -227,25 +221,12 @@ func (d *Deliverer) attempt(ctx context.Context, s *sender, delivery *models.Del
 	return state, sent
 }
 
-// render returns the body of a delivery. It waits while another digest is rendered.
-func (d *Deliverer) render(ctx context.Context, delivery *models.Delivery) ([]byte, error) {
-	if delivery.Type == models.OutcomeDigestReady {
-		select {
-		case d.digest <- struct{}{}:
-			defer func() { <-d.digest }()
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	return renderer{d.records, d.store.apart}.render(ctx, delivery)
-}
-
 // stateAfter returns the state of a delivery after an attempt.
 func stateAfter(d *models.Delivery, err error, now time.Time) models.DeliveryState {
 	switch {
 	case err == nil:
 		return models.DeliveryDelivered
-	case errors.Is(err, errErased) || errors.Is(err, errHidden):
+	case errors.Is(err, ErrErased) || errors.Is(err, ErrHidden):
 		return models.DeliveryDropped
 	case !now.Before(d.GiveUpAt):
 		return models.DeliveryFailed
@@ -328,7 +309,7 @@ func (d *Deliverer) giveUpOthers(ctx context.Context, now time.Time) error {
 	for _, target := range targets {
 		condition, args := "give_up_at <= ?", []any{now}
 		if slices.ContainsFunc(d.senders, func(s *sender) bool { return s.url == target }) {
-			condition, args = condition+" AND type NOT IN ?", append(args, models.OutcomeTypes())
+			condition, args = condition+" AND type NOT IN ?", append(args, d.store.types())
 		}
 		err = errors.Join(err, d.giveUp(ctx, target, "because nothing sends them", condition, args...))
 	}

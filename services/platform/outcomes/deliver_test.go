@@ -1,8 +1,6 @@
 package outcomes_test
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -150,32 +148,21 @@ func TestDeadTarget(t *testing.T) {
 	})
 }
 
-// exceptOne has another record of one user.
-type exceptOne struct {
-	testenv.Numbers
-
-	row    models.RowID
-	change func(*models.PublicRecord)
-}
-
-func (e exceptOne) RecordsMany(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error) {
-	records, err := e.Numbers.RecordsMany(ctx, rows)
-	for i, row := range rows {
-		if row == e.row {
-			e.change(&records[i])
-		}
-	}
-	return records, err
-}
-
-// An outcome about somebody who is erased before it is sent is dropped.
-func TestErased(t *testing.T) {
+// An outcome that nobody is to be told of any more when it is sent is dropped.
+func TestDropped(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		target := newReceiver(t, nil)
 		f := newFixture(t, env, target.target())
+		f.store = outcomes.NewStore(env.Gorm, topics(func(p *pair) error {
+			if p.From == 1 {
+				return outcomes.ErrErased
+			}
+			return outcomes.ErrHidden
+		})...)
 		f.request(1, 9, nil)
-		f.deliverAs(exceptOne{row: 9, change: func(r *models.PublicRecord) { *r = models.PublicRecord{} }})
+		f.request(2, 9, nil)
+		f.deliver()
 		f.waitFor(models.DeliveryDropped)
 		if got := target.list(); len(got) != 0 {
 			t.Errorf("received %v", got)
@@ -183,76 +170,16 @@ func TestErased(t *testing.T) {
 	})
 }
 
-// A webhook names nobody who hides by the time when it is sent, whoever decided that.
-func TestHidingBeforeItIsSent(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		target := newReceiver(t, nil)
-		f := newFixture(t, env, target.target())
-		day := testenv.Must(models.ParseDate("2026-11-20"))
-		tx := env.Gorm
-		for liker := models.RowID(2); liker <= 4; liker++ {
-			if err := f.outbox.AddLike(tx, models.Like{UserID: 1, LikedBy: liker, Day: day, Board: "steps"}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := f.outbox.AddDigest(tx, "steps", day, []models.DigestLine{{User: 1, Leader: 2}, {User: 1, Leader: 3}, {User: 5, Leader: 2}, {User: 2, Leader: 2}}); err != nil {
-			t.Fatal(err)
-		}
-		// 2 has blocked 1, and 3 hides from everybody.
-		choice := models.PrivacyChoice{UserID: 2, Kind: models.Blocked, OtherID: 1}
-		if err := env.Gorm.Create(&choice).Error; err != nil {
-			t.Fatal(err)
-		}
-		f.deliverAs(exceptOne{row: 3, change: func(r *models.PublicRecord) { r.Hidden = true }})
-		testenv.Eventually(t, "two are sent, and two dropped", func() bool {
-			states := make(map[models.DeliveryState]int)
-			for _, d := range f.deliveries() {
-				states[d.State]++
-			}
-			return states[models.DeliveryDelivered] == 2 && states[models.DeliveryDropped] == 2
-		})
-		for _, got := range target.list() {
-			var body struct {
-				Type models.OutcomeType
-				Data struct {
-					From  string
-					Users []struct {
-						Leader *struct {
-							User string `json:"user_id"`
-						}
-					}
-				}
-			}
-			if err := json.Unmarshal([]byte(got.body), &body); err != nil {
-				t.Fatal(err)
-			}
-			users := body.Data.Users
-			switch {
-			case body.Type == models.OutcomeLikeGiven && body.Data.From == "4":
-			case body.Type == models.OutcomeDigestReady && len(users) == 4 && users[0].Leader == nil && users[1].Leader == nil &&
-				users[2].Leader != nil && users[2].Leader.User == "2" && users[3].Leader != nil:
-			default:
-				t.Errorf("received %s", got.body)
-			}
-		}
-	})
-}
-
-// unreadable fails to read records, with an error that can't be cut at any byte.
-type unreadable struct{ testenv.Numbers }
-
-func (unreadable) RecordsMany(context.Context, []models.RowID) ([]models.PublicRecord, error) {
-	return nil, errors.New("x" + strings.Repeat("é", 200) + "\x00")
-}
-
 // The result of an attempt is stored whatever its error says.
 func TestErrorsAreStored(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f := newFixture(t, env, newReceiver(t, nil).target())
+		// It can't be cut at any byte.
+		failure := errors.New("x" + strings.Repeat("é", 200) + "\x00")
+		f.store = outcomes.NewStore(env.Gorm, topics(func(*pair) error { return failure })...)
 		f.request(1, 2, nil)
-		f.deliverAs(unreadable{})
+		f.deliver()
 		testenv.Eventually(t, "the attempt is recorded", func() bool { return len(f.deliveries()[0].Last) == 1 })
 		if got := f.deliveries()[0].Last[0].Error; !strings.HasPrefix(got, "xéé") || len(got) > 210 {
 			t.Errorf("the error is stored as %q", got)

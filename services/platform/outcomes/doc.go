@@ -5,10 +5,11 @@
 // one row for each target that wants it, all with one message id. So it exists if and only if
 // its cause was committed.
 //
-// A payload names people by row ids and is rendered when it is sent. So it does not name a
-// person who was erased meanwhile: an outcome about them is dropped, and in a result they are
-// anonymous. The people are read from SQL: a digest of a million users would otherwise displace
-// the records in the process and in Redis of those who call or are shown.
+// What outcomes of a type look like is known to the package that writes them, which makes a Topic:
+// friends, likes, digests and results. A payload names people by row ids and is rendered when it is
+// sent. So it does not name a person who was erased meanwhile: an outcome about them is dropped, and
+// in a result they are anonymous. The people are read from SQL: a digest of a million users would
+// otherwise displace the records in the process and in Redis of those who call or are shown.
 //
 // # Sending
 //

@@ -73,6 +73,30 @@ func (r *receiver) target(types ...models.OutcomeType) outcomes.Target {
 	return outcomes.Target{URL: r.URL, Secrets: []string{secret}, Types: types, PrivateNetwork: true}
 }
 
+// pair is the payload of the outcomes of these tests.
+type pair struct {
+	From models.RowID `json:"from"`
+	To   models.RowID `json:"to"`
+}
+
+// topics returns topics whose outcomes are pairs. render fails with what refuse returns.
+func topics(refuse func(p *pair) error) (list []outcomes.Topic) {
+	render := func(_ context.Context, p *pair) (any, error) {
+		return map[string]models.UserID{"from": testenv.ID(p.From), "to": testenv.ID(p.To)}, refuse(p)
+	}
+	without := func(p *pair, user models.RowID) (named, left bool) {
+		named = p.To == user
+		if named {
+			p.To = 0
+		}
+		return named || p.From == user, p.From != user
+	}
+	for _, outcome := range models.OutcomeTypes() {
+		list = append(list, outcomes.NewTopic(outcome, render, without))
+	}
+	return list
+}
+
 // fixture is an outbox over a test's stores and its targets. Users are named by their rows.
 type fixture struct {
 	t        testing.TB
@@ -86,7 +110,7 @@ type fixture struct {
 func newFixture(t testing.TB, env *testenv.Env, targets ...outcomes.Target) *fixture {
 	t.Helper()
 	return &fixture{
-		t: t, env: env, outbox: outcomes.NewOutbox(targets, env.Clock.Now), store: outcomes.NewStore(env.Gorm),
+		t: t, env: env, outbox: outcomes.NewOutbox(targets, env.Clock.Now), store: outcomes.NewStore(env.Gorm, topics(func(*pair) error { return nil })...),
 		registry: prometheus.NewRegistry(), targets: targets,
 	}
 }
@@ -94,13 +118,7 @@ func newFixture(t testing.TB, env *testenv.Env, targets ...outcomes.Target) *fix
 // deliver delivers until the test ends.
 func (f *fixture) deliver() {
 	f.t.Helper()
-	f.deliverAs(testenv.Numbers{})
-}
-
-// deliverAs is deliver with other records of users.
-func (f *fixture) deliverAs(records outcomes.Records) {
-	f.t.Helper()
-	d, err := outcomes.NewDeliverer(f.store, f.targets, records, f.env.Clock.Now, f.env.Log, f.registry)
+	d, err := outcomes.NewDeliverer(f.store, f.targets, f.env.Clock.Now, f.env.Log, f.registry)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -117,7 +135,7 @@ func (f *fixture) deliverAs(records outcomes.Records) {
 func (f *fixture) request(from, to models.RowID, failure error) {
 	f.t.Helper()
 	err := f.env.Gorm.Transaction(func(db *gorm.DB) error {
-		if err := f.outbox.AddFriend(db, models.OutcomeFriendRequested, from, to); err != nil {
+		if err := f.outbox.Add(db, models.OutcomeFriendRequested, pair{from, to}); err != nil {
 			return err
 		}
 		return failure

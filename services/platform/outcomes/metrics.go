@@ -23,7 +23,7 @@ func resultOf(status int, err error) string {
 	switch {
 	case err == nil:
 		return resultDelivered
-	case errors.Is(err, errErased) || errors.Is(err, errHidden):
+	case errors.Is(err, ErrErased) || errors.Is(err, ErrHidden):
 		return resultDropped
 	case status != 0:
 		return resultStatus

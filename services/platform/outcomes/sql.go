@@ -19,29 +19,14 @@ const batchRows = 1000
 
 // Store reads and changes tables webhook_deliveries and webhook_attempts. Safe for concurrent
 // use.
-type Store struct{ db *gorm.DB }
-
-// NewStore returns a store over the database.
-func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
-
-// shownTo is a viewer, and a user whose scores the viewer may not be shown.
-type shownTo struct{ ViewerID, UserID models.RowID }
-
-// apart returns which of the users are not shown to which of the viewers because of a choice of
-// either. One query.
-func (s *Store) apart(ctx context.Context, viewers, users []models.RowID) (map[shownTo]bool, error) {
-	var rows []shownTo
-	err := s.db.WithContext(ctx).Raw(`SELECT viewer_id, user_id FROM not_shown WHERE viewer_id IN ? AND user_id IN ?`, viewers, users).
-		Scan(&rows).Error
-	if err != nil {
-		return nil, models.Unavailable("read who is not shown", err)
-	}
-	apart := make(map[shownTo]bool, len(rows))
-	for _, row := range rows {
-		apart[row] = true
-	}
-	return apart, nil
+type Store struct {
+	db     *gorm.DB
+	topics []Topic
 }
+
+// NewStore returns a store over the database. It can render, and take users out of, outcomes of the
+// topics.
+func NewStore(db *gorm.DB, topics ...Topic) *Store { return &Store{db: db, topics: topics} }
 
 // claim takes up to limit deliveries of a type to a target that are due, those that are due
 // longest first, and counts the attempt: until the given time no other process takes them. One

@@ -2,7 +2,6 @@ package outcomes
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"gorm.io/gorm"
@@ -58,7 +57,11 @@ func (s *Store) eachNaming(
 			return err
 		}
 		for _, d := range page {
-			without, named, err := withoutUser(&d, user)
+			topic, err := s.topic(d.Type)
+			if err != nil {
+				return fmt.Errorf("delivery %d: %w", d.ID, err)
+			}
+			without, named, err := topic.Without(d.Payload, user)
 			if err != nil {
 				return fmt.Errorf("delivery %d: %w", d.ID, err)
 			}
@@ -71,60 +74,4 @@ func (s *Store) eachNaming(
 		}
 	}
 	return nil
-}
-
-// withoutUser reports whether the payload of a delivery names a user, and returns it
-// without them: empty if it is about them. Each type of outcome has a case.
-func withoutUser(d *models.Delivery, user models.RowID) (without string, named bool, err error) {
-	switch d.Type {
-	case models.OutcomeFriendRequested, models.OutcomeFriendAccepted, models.OutcomeLikeGiven:
-		var p pair
-		err := json.Unmarshal([]byte(d.Payload), &p)
-		return "", p.From == user || p.To == user, err
-	case models.OutcomeBoardFinal:
-		var p Final
-		if err := json.Unmarshal([]byte(d.Payload), &p); err != nil {
-			return "", false, err
-		}
-		for i := range p.Top {
-			if p.Top[i].User == user {
-				p.Top[i].User, named = 0, true
-			}
-		}
-		if !named {
-			return "", false, nil
-		}
-		text, err := json.Marshal(p)
-		return string(text), true, err
-	case models.OutcomeDigestReady:
-		return digestWithoutUser(d.Payload, user)
-	default:
-		return "", false, fmt.Errorf("this version knows no %s", d.Type)
-	}
-}
-
-// digestWithoutUser is withoutUser for the payload of a digest, which loses the user's line,
-// and the name of the leader of others.
-func digestWithoutUser(payload string, user models.RowID) (without string, named bool, err error) {
-	var p digestPayload
-	if err := json.Unmarshal([]byte(payload), &p); err != nil {
-		return "", false, err
-	}
-	lines := make([]models.DigestLine, 0, len(p.Users))
-	for _, line := range p.Users {
-		if line.User == user {
-			named = true
-			continue
-		}
-		if line.Leader == user {
-			line.Leader, named = 0, true
-		}
-		lines = append(lines, line)
-	}
-	if !named || len(lines) == 0 {
-		return "", named, nil
-	}
-	p.Users = lines
-	text, err := json.Marshal(p)
-	return string(text), true, err
 }

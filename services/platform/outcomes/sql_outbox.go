@@ -49,32 +49,12 @@ func (o *Outbox) Wants(outcome models.OutcomeType) bool {
 	return o != nil && slices.ContainsFunc(o.targets, func(t Target) bool { return t.wants(outcome) })
 }
 
-// AddFriend writes OutcomeFriendRequested or OutcomeFriendAccepted: one user has asked,
-// the other was asked. One statement for each target.
-func (o *Outbox) AddFriend(tx *gorm.DB, outcome models.OutcomeType, asking, asked models.RowID) error {
-	return o.add(tx, outcome, pair{From: asking, To: asked})
-}
-
-// AddLike writes OutcomeLikeGiven. One statement for each target.
-func (o *Outbox) AddLike(tx *gorm.DB, like models.Like) error {
-	return o.add(tx, models.OutcomeLikeGiven, likePayload{like.Board, like.Day.String(), pair{like.LikedBy, like.UserID}})
-}
-
-// AddFinal writes OutcomeBoardFinal. One statement for each target.
-func (o *Outbox) AddFinal(tx *gorm.DB, final Final) error {
-	return o.add(tx, models.OutcomeBoardFinal, final)
-}
-
-// AddDigest writes OutcomeDigestReady. One statement for each target.
-func (o *Outbox) AddDigest(tx *gorm.DB, board string, day models.Date, lines []models.DigestLine) error {
-	return o.add(tx, models.OutcomeDigestReady, digestPayload{board, day.String(), lines})
-}
-
 // Now returns the time of the outbox's clock, in UTC.
 func (o *Outbox) Now() time.Time { return o.clock().UTC() }
 
-// add writes an outcome in the transaction of its cause.
-func (o *Outbox) add(tx *gorm.DB, outcome models.OutcomeType, payload any) error {
+// Add writes an outcome in the transaction of its cause, with its payload in JSON, from which the
+// topic of the type renders it. One statement for each target that wants it.
+func (o *Outbox) Add(tx *gorm.DB, outcome models.OutcomeType, payload any) error {
 	if !o.Wants(outcome) {
 		return nil
 	}

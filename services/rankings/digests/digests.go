@@ -31,7 +31,7 @@ const (
 	// readUsers is how many users' friends are read at once.
 	readUsers = 50
 	// restTimes is how many times as long as a read took the work rests after it, in favor of
-	// everybody who looks at a ranking at that time.
+	// everybody who looks at a ranking at that time. So it does when digests are sent.
 	restTimes = 4
 )
 

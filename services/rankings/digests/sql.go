@@ -53,7 +53,7 @@ func (s *Store) next(ctx context.Context, after models.RowID, limit int) (users 
 func (s *Store) write(ctx context.Context, d *models.Digest, lines []models.DigestLine) error {
 	err := s.db.WithContext(ctx).Transaction(func(db *gorm.DB) error {
 		if len(lines) > 0 {
-			if err := s.outbox.AddDigest(db, d.Board, d.Day, lines); err != nil {
+			if err := s.outbox.Add(db, models.OutcomeDigestReady, payload{d.Board, d.Day.String(), lines}); err != nil {
 				return err
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"stepboard/internal/pause"
 	"stepboard/internal/visible"
 	"stepboard/models"
+	"stepboard/services/people/friends"
 	"stepboard/services/platform/outcomes"
 	"stepboard/services/rankings/ranking"
 )
@@ -78,7 +79,9 @@ func (s *Store) announce(db *gorm.DB, like models.Like) error {
 	if !visible {
 		return nil
 	}
-	return s.outbox.AddLike(db, like)
+	return s.outbox.Add(db, models.OutcomeLikeGiven, payload{
+		like.Board, like.Day.String(), friends.Pair{From: like.LikedBy, To: like.UserID},
+	})
 }
 
 // withdraw withdraws a like, and reports whether there was one. One statement.

@@ -1,0 +1,78 @@
+package results
+
+import (
+	"context"
+
+	"stepboard/models"
+	"stepboard/services/platform/outcomes"
+)
+
+// Final is the payload of board.final.
+type Final struct {
+	Board string      `json:"board"`
+	Kind  models.Kind `json:"kind"`
+	// Date is the day of a daily board; nil for an event.
+	Date     *string    `json:"date"`
+	Revision int        `json:"revision"`
+	Total    int64      `json:"total"`
+	ScoreSum int64      `json:"score_sum"`
+	Top      []TopEntry `json:"top"`
+}
+
+// TopEntry is one of the first entries of a result; its rank is its position.
+type TopEntry struct {
+	User      models.RowID     `json:"user"`
+	Score     int64            `json:"score"`
+	ReachedAt models.Timestamp `json:"reached_at"`
+}
+
+type finalData struct {
+	*Final
+	Top []topLine `json:"top"`
+}
+
+// topLine is a line of `top`. Of an anonymous person it has score and time only.
+type topLine struct {
+	Rank      int              `json:"rank"`
+	UserID    *models.UserID   `json:"user_id"`
+	Nickname  string           `json:"nickname"`
+	AvatarURL string           `json:"avatar_url"`
+	Anonymous bool             `json:"anonymous,omitempty"`
+	Score     int64            `json:"score"`
+	ReachedAt models.Timestamp `json:"reached_at"`
+}
+
+// Topic returns what the outcomes of results look like. They name nobody who hides from everybody
+// or was erased.
+func Topic(records models.Records) outcomes.Topic {
+	render := func(ctx context.Context, final *Final) (any, error) {
+		rows := make([]models.RowID, len(final.Top))
+		for i, entry := range final.Top {
+			rows[i] = entry.User
+		}
+		people, err := records.RecordsMany(ctx, rows)
+		if err != nil {
+			return nil, err
+		}
+		data := finalData{final, make([]topLine, len(rows))}
+		for i, entry := range final.Top {
+			line := topLine{Rank: i + 1, Score: entry.Score, ReachedAt: entry.ReachedAt, Anonymous: true}
+			if person := people[i]; person.User != "" && !person.Hidden {
+				line.UserID, line.Nickname, line.AvatarURL, line.Anonymous = &person.User, person.Nickname, person.AvatarURL.String(), false
+			}
+			data.Top[i] = line
+		}
+		return data, nil
+	}
+	return outcomes.NewTopic(models.OutcomeBoardFinal, render, (*Final).without)
+}
+
+// without makes the entries of a user nameless.
+func (f *Final) without(user models.RowID) (named, left bool) {
+	for i := range f.Top {
+		if f.Top[i].User == user {
+			f.Top[i].User, named = 0, true
+		}
+	}
+	return named, true
+}

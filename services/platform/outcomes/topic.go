@@ -1,0 +1,98 @@
+package outcomes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"stepboard/models"
+)
+
+var (
+	// ErrErased reports that an outcome is about a person who does not exist any more.
+	ErrErased = errors.New("a person in it does not exist any more")
+	// ErrHidden reports that an outcome names somebody who hides by now from the person who
+	// would be told.
+	ErrHidden = errors.New("a person in it is not shown to the other any more")
+)
+
+// Topic knows what the outcomes of a type look like. The package that writes them makes it.
+type Topic struct {
+	outcome models.OutcomeType
+	// Render returns the member data of the webhook of a payload, with people as they are now.
+	// ErrErased or ErrHidden if nobody is to be told of it any more.
+	Render func(ctx context.Context, payload string) (data any, err error)
+	// Without reports whether a payload names a user, and returns it without them: empty if it
+	// is about them.
+	Without func(payload string, user models.RowID) (without string, named bool, err error)
+}
+
+// NewTopic returns the topic of a type whose payloads are P in JSON. without takes a user out of a
+// payload. It reports whether the payload has named the user, and whether it is worth telling
+// without them.
+func NewTopic[P any](
+	outcome models.OutcomeType, render func(context.Context, *P) (any, error), without func(p *P, user models.RowID) (named, left bool),
+) Topic {
+	return Topic{
+		outcome: outcome,
+		Render: func(ctx context.Context, payload string) (any, error) {
+			var p P
+			if err := json.Unmarshal([]byte(payload), &p); err != nil {
+				return nil, err
+			}
+			return render(ctx, &p)
+		},
+		Without: func(payload string, user models.RowID) (string, bool, error) {
+			var p P
+			if err := json.Unmarshal([]byte(payload), &p); err != nil {
+				return "", false, err
+			}
+			named, left := without(&p, user)
+			if !named || !left {
+				return "", named, nil
+			}
+			text, err := json.Marshal(p)
+			return string(text), true, err
+		},
+	}
+}
+
+// topic returns the topic of a type.
+func (s *Store) topic(outcome models.OutcomeType) (Topic, error) {
+	for _, t := range s.topics {
+		if t.outcome == outcome {
+			return t, nil
+		}
+	}
+	return Topic{}, fmt.Errorf("this version knows no %s", outcome)
+}
+
+// types returns the types of all topics.
+func (s *Store) types() []models.OutcomeType {
+	types := make([]models.OutcomeType, len(s.topics))
+	for i, t := range s.topics {
+		types[i] = t.outcome
+	}
+	return types
+}
+
+// message is the body of a webhook.
+type message struct {
+	Type      models.OutcomeType `json:"type"`
+	Timestamp models.Timestamp   `json:"timestamp"`
+	Data      any                `json:"data"`
+}
+
+// render returns the body of a delivery. Its errors are those of Topic.Render.
+func (s *Store) render(ctx context.Context, d *models.Delivery) ([]byte, error) {
+	t, err := s.topic(d.Type)
+	if err != nil {
+		return nil, err
+	}
+	data, err := t.Render(ctx, d.Payload)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(message{d.Type, models.TimestampOf(d.CreatedAt), data})
+}
