@@ -7,30 +7,28 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stepboard/models"
-	"stepboard/services/boards/corrections"
 	"stepboard/services/boards/ingest"
+	"stepboard/services/operations/audit"
 	"stepboard/services/operations/erasure"
+	"stepboard/services/operations/reviews"
+	"stepboard/services/rankings/likes"
 )
-
-// exclusions is the erasure.Keeper of corrections, most of which is the store's.
-type exclusions struct {
-	*corrections.Store
-	service *corrections.Service
-}
-
-// Return implements erasure.Keeper.
-func (e exclusions) Return(ctx context.Context, from, to models.RowID) error {
-	return e.service.Return(ctx, from, to)
-}
 
 // buildErasure constructs the service that erases users.
 func (a *App) buildErasure(o Options, store *erasure.Store) {
 	a.Erasure = erasure.New(erasure.Options{
 		Store: store, Directory: a.Directory, Entries: a.Entries, Sets: a.Sets,
-		Friends: a.Friends, Privacy: a.Privacy, Groups: a.Groups, Archive: a.Archive, Increments: a.increments,
-		Corrections: exclusions{a.decisions, a.Corrections}, Pending: a.decisions.Pending,
-		DeadLetters: ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm), Deliveries: a.webhooks,
-		Clock: o.Clock, Log: o.Log,
+		// Whatever stores something new about users adds a subject, or its tables and keys to one;
+		// TestEveryTable and TestEveryKey fail until then. Corrections come after the archive, where they
+		// apply, and totals after the archive, which gives those of archived events the row ids of the
+		// archived scores.
+		Subjects: []models.Subject{
+			a.Directory.Subject(), erasure.Scores(store, a.Entries, o.Clock), a.Friends.Subject(), a.Privacy.Subject(), a.Groups.Subject(),
+			likes.NewStore(o.Stores.Jobs.Gorm, nil).Subject(), a.Archive.Subject(), a.increments.Subject(), a.Corrections.Subject(),
+			reviews.NewStore(o.Stores.Jobs.Gorm).Subject(), audit.NewStore(o.Stores.Jobs.Gorm).Subject(),
+			ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm).Subject(), a.webhooks.Subject(),
+		},
+		Pending: a.decisions.Pending, Clock: o.Clock, Log: o.Log,
 	})
 	if o.Roles.Jobs {
 		a.registry.MustRegister(newErasureCollector(a.Erasure))

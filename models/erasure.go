@@ -1,6 +1,9 @@
 package models
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // EraseAction is the action of an operator who erases a user. The audit log keeps its
 // reason when it forgets the user.
@@ -40,11 +43,41 @@ type Erasure struct {
 // TableName returns the name of the table of erasures.
 func (Erasure) TableName() string { return "erasures" }
 
+// Subject is something that is stored about users. The package that owns its tables and keys makes
+// it, and package erasure does with all of them what it does with a user.
+type Subject struct {
+	Name string
+	// Tables are those whose rows name users, and Keys the methods of keys.Builder, and the
+	// kinds of cached sets, whose keys do.
+	Tables, Keys []string
+	// AfterCorrections reports that Erase must wait until the archive has applied the user's
+	// corrections.
+	AfterCorrections bool
+	// Erase removes what is stored about a user who was erased, or empties it, and returns how
+	// much. It may be repeated. It must return 0 when it finds nothing, or the erasure never
+	// finishes.
+	Erase func(ctx context.Context, user RowID) (changed int64, err error)
+	// Export has the arrays of an export.
+	Export []ExportSection
+	// The others are nil unless Erase keeps something which must hold again when the user id
+	// returns: what others have decided about the user. It is kept under the row id of the
+	// erased user. Return moves it to the row under which the user id has returned, and nothing if
+	// that was erased, too. It may be repeated. Keeps reports whether anything is kept, and
+	// Forget removes it.
+	Return func(ctx context.Context, from, to RowID) error
+	Keeps  func(ctx context.Context, user RowID) (bool, error)
+	Forget func(ctx context.Context, user RowID) error
+}
+
 // ExportSection is an array in the export of what is stored about a user: the rows of a query,
-// as objects with the names of its columns. All parameters of the query are the row id.
+// as objects with the names of its columns, or what Each finds.
 type ExportSection struct {
-	Name, Query string
+	Name string
+	// All parameters of Query are the row id.
+	Query string
 	// Key holds columns of which no two rows have the same. It is the order in which pages
 	// are read.
 	Key []string
+	// Each calls fn with each item; nil if there is a query.
+	Each func(ctx context.Context, user RowID, fn func(item any) error) error
 }

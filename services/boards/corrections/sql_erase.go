@@ -162,13 +162,18 @@ func archivedSince(tx *gorm.DB, c *models.Correction, buckets []string, created 
 	return since, nil
 }
 
-// ExportSections returns what an export has of the corrections of a user's scores.
-func ExportSections() []models.ExportSection {
-	return []models.ExportSection{
-		{Name: "corrections", Key: []string{"id"}, Query: `
+// Subject returns what is stored of the corrections of users' scores.
+func (s *Service) Subject() models.Subject {
+	store := s.o.Store
+	return models.Subject{
+		Name: "corrections", Tables: []string{"corrections", "reported_scores"}, AfterCorrections: true,
+		Erase: store.Erase, Return: s.Return, Keeps: store.Keeps, Forget: store.Forget,
+		Export: []models.ExportSection{
+			{Name: "corrections", Key: []string{"id"}, Query: `
 			SELECT board, day AS date, kind, score, reached_at, before_score, before_at, reason, created_at, lifted_at, lift_reason
 			FROM corrections WHERE user_id = ?`},
-		{Name: "reported_scores", Key: []string{"board", "bucket"}, Query: `
+			{Name: "reported_scores", Key: []string{"board", "bucket"}, Query: `
 			SELECT board, bucket, score, reached_at FROM reported_scores WHERE user_id = ?`},
+		},
 	}
 }

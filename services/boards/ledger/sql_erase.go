@@ -69,12 +69,15 @@ func (s *Store) eraseTotals(ctx context.Context, user models.RowID) (removed int
 	return removed, nil
 }
 
-// ExportSections returns what an export has of a user's increments and running totals.
-func ExportSections() []models.ExportSection {
-	return []models.ExportSection{
-		{Name: "increments", Key: []string{"board", "event_id"}, Query: `
+// Subject returns what is stored of increments and running totals.
+func (s *Store) Subject() models.Subject {
+	return models.Subject{
+		Name: "increments", Tables: []string{"score_events", "score_totals"}, AfterCorrections: true, Erase: s.Erase,
+		Export: []models.ExportSection{
+			{Name: "increments", Key: []string{"board", "event_id"}, Query: `
 			SELECT board, event_id, delta, accepted_at, score, reached_at FROM score_events WHERE user_id = ?`},
-		{Name: "totals", Key: []string{"board", "total"}, Query: `
+			{Name: "totals", Key: []string{"board", "total"}, Query: `
 			SELECT board, total AS bucket, score, reached_at FROM score_totals WHERE ` + totalsOfUser},
+		},
 	}
 }

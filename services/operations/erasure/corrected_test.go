@@ -80,11 +80,13 @@ func newFixture(t testing.TB, env *testenv.Env) *fixture {
 	if err := f.corrections.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	store := erasure.NewStore(env.Gorm, env.Gorm)
 	f.service = erasure.New(erasure.Options{
-		Store: erasure.NewStore(env.Gorm, env.Gorm), Directory: f, Entries: f.boards,
-		Friends: nothing{}, Privacy: nothing{}, Groups: nothing{},
-		Archive: f.archive, Increments: totals, Corrections: decisions{decided}, Pending: decided.Pending,
-		DeadLetters: ingest.NewDeadLetterStore(env.Gorm), Deliveries: outcomes.NewStore(env.Gorm, results.Topic(f)), Clock: env.Clock.Now, Log: env.Log,
+		Store: store, Directory: f, Entries: f.boards, Pending: decided.Pending, Clock: env.Clock.Now, Log: env.Log,
+		Subjects: []models.Subject{
+			erasure.Scores(store, f.boards, env.Clock.Now), f.archive.Subject(), totals.Subject(), f.corrections.Subject(),
+			ingest.NewDeadLetterStore(env.Gorm).Subject(), outcomes.NewStore(env.Gorm, results.Topic(f)).Subject(),
+		},
 	})
 	return f
 }
@@ -96,27 +98,6 @@ func (f *fixture) Forget(_ context.Context, _ models.UserID, row models.RowID) {
 
 // DropCopies implements erasure.Directory.
 func (f *fixture) DropCopies(context.Context, ...directory.Erased) (int64, error) { return 0, nil }
-
-// nothing stands for the places that these tests do not use.
-type nothing struct{}
-
-// Erase implements erasure.Eraser.
-func (nothing) Erase(context.Context, models.RowID) (int64, error) { return 0, nil }
-
-// Return implements erasure.Keeper.
-func (nothing) Return(context.Context, models.RowID, models.RowID) error { return nil }
-
-// Keeps implements erasure.Keeper.
-func (nothing) Keeps(context.Context, models.RowID) (bool, error) { return false, nil }
-
-// Forget implements erasure.Keeper.
-func (nothing) Forget(context.Context, models.RowID) error { return nil }
-
-// decisions are the corrections of a fixture, whose users never return.
-type decisions struct{ *corrections.Store }
-
-// Return implements erasure.Keeper.
-func (decisions) Return(context.Context, models.RowID, models.RowID) error { return nil }
 
 // begin erases users. What is stored about them stays until sweep.
 func (f *fixture) begin(users ...models.RowID) {

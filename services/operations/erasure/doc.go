@@ -7,7 +7,7 @@
 //
 // # Sweeps
 //
-// A job sweeps what names the row id, part by part (parts.go), until a sweep that begins a
+// A job sweeps what names the row id, subject by subject (models.Subject), until a sweep that begins a
 // minute after the beginning finds nothing: a process may have accepted something before it
 // heard. A sweep remembers nothing; one that is cut off begins again. An archive run that has
 // begun to store rows may not have seen the erasure, so a sweep counts as having found something

@@ -13,7 +13,6 @@ import (
 	"stepboard/internal/failpoint"
 	"stepboard/models"
 	"stepboard/services/boards/board"
-	"stepboard/services/boards/ingest"
 	"stepboard/services/people/directory"
 )
 
@@ -35,13 +34,8 @@ type Options struct {
 	Directory Users
 	Entries   Entries
 	Sets      Sets
-	// The services that keep something about users. Each removes what it has of one, or
-	// empties it, and returns how much that was.
-	Groups, Archive, Increments Eraser
-	// Those that also keep something which holds again when the user id returns.
-	Friends, Privacy, Corrections Keeper
-	DeadLetters                   DeadLetters
-	Deliveries                    Deliveries
+	// Subjects are what is stored about users, in the order in which a sweep removes it.
+	Subjects []models.Subject
 	// Pending reports whether the archive has yet to apply corrections of a user.
 	Pending func(ctx context.Context, user models.RowID) (bool, error)
 	Clock   models.Clock
@@ -71,38 +65,15 @@ type Sets interface {
 	RemoveOf(ctx context.Context, users []models.RowID) (removed int64, err error)
 }
 
-// Eraser keeps something about users.
-type Eraser interface {
-	// Erase removes what it has of a user who was erased. It may be repeated.
-	Erase(ctx context.Context, user models.RowID) (changed int64, err error)
-}
-
-// DeadLetters are updates that could not be applied. Implemented by
-// ingest.DeadLetterStore.
-type DeadLetters interface {
-	Eraser
-	Each(ctx context.Context, user models.RowID, fn func(id int64, u ingest.Update) error) error
-}
-
-// Deliveries are webhooks. Implemented by outcomes.Store.
-type Deliveries interface {
-	Eraser
-	Each(ctx context.Context, user models.RowID, fn func(d models.Delivery) error) error
-}
-
 // Service erases users, keeps what must hold again when a user id returns, and exports what is
 // stored about them. Safe for concurrent use.
-type Service struct {
-	o     Options
-	parts []part
-}
+type Service struct{ o Options }
 
 // New returns a service.
-func New(o Options) *Service {
-	s := &Service{o: o}
-	s.parts = s.newParts()
-	return s
-}
+func New(o Options) *Service { return &Service{o} }
+
+// Subjects returns those of the options.
+func (s *Service) Subjects() []models.Subject { return s.o.Subjects }
 
 // Begin erases a user. The user id is free when it returns; other processes see that
 // within two seconds, and a job removes what is stored. A user who is being erased has no
@@ -201,11 +172,11 @@ func finishes(e *models.Erasure, began time.Time, removed int64) bool {
 
 // sweep removes everything that is stored about a user.
 func (s *Service) sweep(ctx context.Context, e models.Erasure, began time.Time) (removed int64, err error) {
-	for _, p := range s.parts {
-		n, err := p.erase(ctx, &e)
+	for _, subject := range s.o.Subjects {
+		n, err := s.erase(ctx, &subject, e.Row)
 		removed += n
 		if err != nil {
-			return removed, fmt.Errorf("%s: %w", p.name, err)
+			return removed, fmt.Errorf("%s: %w", subject.Name, err)
 		}
 		failpoint.Hit("erasure.part")
 	}
@@ -217,6 +188,22 @@ func (s *Service) sweep(ctx context.Context, e models.Erasure, began time.Time) 
 		s.o.Log.InfoContext(ctx, "an erasure is finished", "id", e.ID, "sweeps", e.Sweeps+1)
 	}
 	return removed, nil
+}
+
+// erase removes what is stored about a user of a subject. What must wait until the archive has
+// applied the user's corrections, which a job does within seconds, stays meanwhile: the archived
+// score would else stay as it was. It returns 1 then, so that another sweep follows.
+func (s *Service) erase(ctx context.Context, subject *models.Subject, user models.RowID) (int64, error) {
+	if subject.AfterCorrections {
+		pending, err := s.o.Pending(ctx, user)
+		if err != nil {
+			return 0, err
+		}
+		if pending {
+			return 1, nil
+		}
+	}
+	return subject.Erase(ctx, user)
 }
 
 // Guard looks in Redis for users who were erased within guardTime, because Redis may have

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"stepboard/internal/failpoint"
@@ -20,22 +21,16 @@ const (
 	forgetPage = 1000
 )
 
-// Keeper is an Eraser that keeps what must hold again when the user id returns: what others have
-// decided about the user. It is kept under the row id of the erased user.
-type Keeper interface {
-	Eraser
-	// Return moves what is kept of an erased user to the row under which the user id has returned,
-	// and nothing if that was erased, too. It may be repeated.
-	Return(ctx context.Context, from, to models.RowID) error
-	// Keeps reports whether anything is kept of an erased user.
-	Keeps(ctx context.Context, user models.RowID) (bool, error)
-	// Forget removes what is kept of an erased user.
-	Forget(ctx context.Context, user models.RowID) error
+// keepers returns the subjects that keep something, in the order in which it is moved, the last
+// subject first: corrections and choices hide the user before friends see them.
+func (s *Service) keepers() (list []models.Subject) {
+	for _, subject := range slices.Backward(s.o.Subjects) {
+		if subject.Return != nil {
+			list = append(list, subject)
+		}
+	}
+	return list
 }
-
-// keepers returns the services that keep something, in the order in which it is moved: at first
-// what hides the user.
-func (s *Service) keepers() []Keeper { return []Keeper{s.o.Corrections, s.o.Privacy, s.o.Friends} }
 
 // Return moves what was kept of erased users to the rows under which their ids have returned. It
 // may be repeated, and does nothing for other rows. A query for each, and the transactions of

@@ -190,14 +190,6 @@ func (s *Store) list(ctx context.Context, before int64, limit int) ([]models.Era
 	return cursor.Newest[models.Erasure](s.db.WithContext(ctx), "id", before, limit)
 }
 
-// erase returns the erase of a part that is one statement. All of its parameters are the row id.
-func (s *Store) erase(query string) func(ctx context.Context, e *models.Erasure) (int64, error) {
-	return func(ctx context.Context, e *models.Erasure) (int64, error) {
-		result := s.db.WithContext(ctx).Exec(query, slices.Repeat([]any{e.Row}, strings.Count(query, "?"))...)
-		return result.RowsAffected, result.Error
-	}
-}
-
 const (
 	// exportRows is how many rows a page of an export has.
 	exportRows = 500
@@ -206,7 +198,7 @@ const (
 )
 
 // each calls fn with each row of a section, without holding a connection meanwhile.
-func (s *Store) each(ctx context.Context, one models.ExportSection, row models.RowID, fn func(fields map[string]any) error) error {
+func (s *Store) each(ctx context.Context, one models.ExportSection, row models.RowID, fn func(item any) error) error {
 	for after := []any(nil); ; {
 		page, last, err := s.page(ctx, one, row, after)
 		if err != nil {

@@ -34,9 +34,17 @@ func (s *Store) Erase(ctx context.Context, user models.RowID) (changed int64, er
 	return changed, nil
 }
 
-// Each calls fn with each delivery that names a user. It costs what Erase costs.
-func (s *Store) Each(ctx context.Context, user models.RowID, fn func(d models.Delivery) error) error {
-	return s.eachNaming(ctx, user, func(d models.Delivery, _ string) error { return fn(d) })
+// Subject returns what is stored of webhooks.
+func (s *Store) Subject() models.Subject {
+	export := func(ctx context.Context, user models.RowID, fn func(item any) error) error {
+		return s.eachNaming(ctx, user, func(d models.Delivery, _ string) error {
+			return fn(map[string]any{"type": d.Type, "state": d.State, "created_at": models.TimestampOf(d.CreatedAt)})
+		})
+	}
+	return models.Subject{
+		Name: "webhooks", Tables: []string{"webhook_deliveries"}, Erase: s.Erase,
+		Export: []models.ExportSection{{Name: "webhooks", Each: export}},
+	}
 }
 
 // eachNaming calls fn with each delivery that names a user, and with its payload without the

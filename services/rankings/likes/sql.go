@@ -157,12 +157,6 @@ func (s *Store) Purge(ctx context.Context, before models.Date) (deleted int64, e
 	return s.delete(ctx, "day < ?", before)
 }
 
-// Erase removes the likes that a user who was erased has given and received, and returns their
-// number. It may be repeated.
-func (s *Store) Erase(ctx context.Context, user models.RowID) (removed int64, err error) {
-	return s.delete(ctx, "user_id = ? OR liked_by = ?", user, user)
-}
-
 // delete deletes the likes for which a condition holds. One statement for each chunk (pause.Chunks).
 func (s *Store) delete(ctx context.Context, condition string, args ...any) (deleted int64, err error) {
 	deleted, err = pause.Chunks(ctx, func(limit int) (int64, error) {

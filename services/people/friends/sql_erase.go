@@ -121,14 +121,18 @@ func (s *Store) decliners(ctx context.Context, user models.RowID) (list []models
 	return list, nil
 }
 
-// ExportSections returns what an export has of a user's friends and requests.
-func ExportSections() []models.ExportSection {
-	return []models.ExportSection{
-		{Name: "friends", Key: []string{"f.friend_id"}, Query: `
+// Subject returns what is stored of friends and requests.
+func (s *Service) Subject() models.Subject {
+	return models.Subject{
+		Name: "friends", Tables: []string{"friendships", "friend_requests"}, Keys: []string{"Set", "SetChanging", "SetLoading", "friends"},
+		Erase: s.Erase, Return: s.Return, Keeps: s.Keeps, Forget: s.Forget,
+		Export: []models.ExportSection{
+			{Name: "friends", Key: []string{"f.friend_id"}, Query: `
 			SELECT u.external_id AS user_id, f.created_at AS since
 			FROM friendships f JOIN users u ON u.user_id = f.friend_id WHERE f.user_id = ?`},
-		{Name: "friend_requests", Key: []string{"r.other_id"}, Query: `
+			{Name: "friend_requests", Key: []string{"r.other_id"}, Query: `
 			SELECT u.external_id AS user_id, CASE WHEN r.incoming THEN 'incoming' ELSE 'outgoing' END AS direction, r.created_at, r.declined_at
 			FROM friend_requests r JOIN users u ON u.user_id = r.other_id WHERE r.user_id = ?`},
+		},
 	}
 }

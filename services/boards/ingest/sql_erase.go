@@ -10,9 +10,9 @@ import (
 // eraseLetters is how many dead letters one query reads.
 const eraseLetters = 1000
 
-// Each calls fn with each dead letter that is an update of a user, and the update. It reads
+// each calls fn with each dead letter that is an update of a user, and the update. It reads
 // all dead letters: one query for each eraseLetters.
-func (s *DeadLetterStore) Each(ctx context.Context, user models.RowID, fn func(id int64, u Update) error) error {
+func (s *DeadLetterStore) each(ctx context.Context, user models.RowID, fn func(id int64, u Update) error) error {
 	for last := int64(0); ; {
 		var page []models.DeadLetter
 		err := s.db.WithContext(ctx).Select("id", "payload").Where("id > ?", last).Order("id").Limit(eraseLetters).Find(&page).Error
@@ -39,7 +39,7 @@ func (s *DeadLetterStore) Each(ctx context.Context, user models.RowID, fn func(i
 // many these were. It may be repeated.
 func (s *DeadLetterStore) Erase(ctx context.Context, user models.RowID) (removed int64, err error) {
 	var ids []int64
-	err = s.Each(ctx, user, func(id int64, _ Update) error {
+	err = s.each(ctx, user, func(id int64, _ Update) error {
 		ids = append(ids, id)
 		return nil
 	})
@@ -51,4 +51,17 @@ func (s *DeadLetterStore) Erase(ctx context.Context, user models.RowID) (removed
 		return 0, fmt.Errorf("delete dead letters: %w", result.Error)
 	}
 	return result.RowsAffected, nil
+}
+
+// Subject returns what is stored of updates that could not be applied.
+func (s *DeadLetterStore) Subject() models.Subject {
+	export := func(ctx context.Context, user models.RowID, fn func(item any) error) error {
+		return s.each(ctx, user, func(_ int64, u Update) error {
+			return fn(map[string]any{"board": u.Board, "bucket": u.Bucket, "score": u.Score, "reached_at": u.ReachedAt})
+		})
+	}
+	return models.Subject{
+		Name: "dead letters", Tables: []string{"dead_letters"}, Erase: s.Erase,
+		Export: []models.ExportSection{{Name: "dead_letters", Each: export}},
+	}
 }

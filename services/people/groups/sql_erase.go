@@ -45,9 +45,12 @@ func (s *Store) involving(ctx context.Context, user models.RowID) (groups []mode
 	return groups, err
 }
 
-// ExportSections returns what an export has of a user's groups.
-func ExportSections() []models.ExportSection {
-	return []models.ExportSection{{Name: "groups", Key: []string{"g.group_id"}, Query: `
+// Subject returns what is stored of groups.
+func (s *Service) Subject() models.Subject {
+	return models.Subject{
+		Name: "groups", Tables: []string{"groups", "group_members"}, Keys: []string{"groups"}, Erase: s.Erase,
+		Export: []models.ExportSection{{Name: "groups", Key: []string{"g.group_id"}, Query: `
 		SELECT g.external_id AS group_id, g.name, m.joined_at, CASE WHEN g.owner_id = m.user_id THEN 'owner' ELSE 'member' END AS role
-		FROM group_members m JOIN groups g ON g.group_id = m.group_id WHERE m.user_id = ?`}}
+		FROM group_members m JOIN groups g ON g.group_id = m.group_id WHERE m.user_id = ?`}},
+	}
 }

@@ -1,4 +1,4 @@
-package erasure
+package app_test
 
 import (
 	"maps"
@@ -11,6 +11,7 @@ import (
 
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
+	"stepboard/models"
 )
 
 // aboutNobody are the tables whose rows name no user, and erasures, which have what is left
@@ -26,8 +27,16 @@ var (
 	onlyPostgres = []string{"folder_moves"}
 )
 
-// Every table is part of an erasure and of an export, or names nobody. If this test
-// fails because of a new table, add it to a part in newParts, or to aboutNobody.
+// subjects returns what is stored about users.
+func subjects(t testing.TB) []models.Subject {
+	t.Helper()
+	a := build(t, testenv.Local(t))
+	t.Cleanup(func() { _ = a.Close() })
+	return a.Erasure.Subjects()
+}
+
+// Every table belongs to a subject of erasures and exports, or names nobody. If this test
+// fails because of a new table, add it to a subject, or to aboutNobody.
 func TestEveryTable(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -46,8 +55,8 @@ func TestEveryTable(t *testing.T) {
 			tables = append(tables, onlyPostgres...)
 		}
 		known := slices.Clone(aboutNobody)
-		for _, p := range New(Options{}).parts {
-			known = append(known, p.tables...)
+		for _, subject := range subjects(t) {
+			known = append(known, subject.Tables...)
 		}
 		want(t, "tables", tables, known)
 	})
@@ -66,11 +75,11 @@ var keysOfNobody = []string{
 // setsKind finds the kinds of cached sets in the source.
 var setsKind = regexp.MustCompile(`(?m)^const \w+ Sets = "([a-z-]+)"`)
 
-// Every key is part of an erasure, or names nobody. If this test fails because of a new
-// key, add it to a part in newParts, or to keysOfNobody.
+// Every key belongs to a subject of erasures, or names nobody. If this test fails because of a new
+// key, add it to a subject, or to keysOfNobody.
 func TestEveryKey(t *testing.T) {
 	t.Parallel()
-	source, err := os.ReadFile("../../../internal/keys/keys.go")
+	source, err := os.ReadFile("../internal/keys/keys.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,8 +92,8 @@ func TestEveryKey(t *testing.T) {
 		all = append(all, builder.Method(i).Name)
 	}
 	known := slices.Clone(keysOfNobody)
-	for _, p := range New(Options{}).parts {
-		known = append(known, p.keys...)
+	for _, subject := range subjects(t) {
+		known = append(known, subject.Keys...)
 	}
 	want(t, "keys", all, known)
 }
@@ -102,7 +111,7 @@ func want(t *testing.T, what string, got, want []string) {
 		})
 	}
 	if unknown := missing(got, want); unknown != nil {
-		t.Errorf("no part has the %s %s", what, strings.Join(unknown, ", "))
+		t.Errorf("no subject has the %s %s", what, strings.Join(unknown, ", "))
 	}
 	if gone := missing(want, got); gone != nil {
 		t.Errorf("there are no %s %s", what, strings.Join(gone, ", "))

@@ -158,14 +158,18 @@ func (s *Store) involved(ctx context.Context, user models.RowID) (others []model
 	return others, nil
 }
 
-// ExportSections returns what an export has of a user's choices. It has none of others about the
-// user, who is not told who hides from them.
-func ExportSections() []models.ExportSection {
-	return []models.ExportSection{
-		{Name: "choices", Key: []string{"c.kind", "c.other_id"}, Query: `
+// Subject returns what is stored of choices. An export has none of others about the user, who is not
+// told who hides from them.
+func (s *Service) Subject() models.Subject {
+	return models.Subject{
+		Name: "privacy", Tables: []string{"privacy_choices", "kept_choices"}, Keys: []string{"not-shown"},
+		Erase: s.Erase, Return: s.Return, Keeps: s.Keeps, Forget: s.Forget,
+		Export: []models.ExportSection{
+			{Name: "choices", Key: []string{"c.kind", "c.other_id"}, Query: `
 			SELECT c.kind, u.external_id AS user_id, c.nickname, c.avatar_url, c.created_at
 			FROM privacy_choices c JOIN users u ON u.user_id = c.other_id WHERE c.user_id = ?`},
-		{Name: "choices_about_erased_users", Key: []string{"k.kind", "k.row_id"}, Query: `
+			{Name: "choices_about_erased_users", Key: []string{"k.kind", "k.row_id"}, Query: `
 			SELECT k.kind, k.created_at FROM kept_choices k WHERE k.user_id = ?`},
+		},
 	}
 }
