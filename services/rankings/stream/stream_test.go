@@ -19,13 +19,11 @@ type rankings struct {
 }
 
 func (r *rankings) Friends(_ context.Context, q ranking.Query) (*models.Ranking, error) {
-	if r.fail.Load() > 0 {
-		r.fail.Add(-1)
-		return nil, models.Errorf(models.CodeUnavailable, "away")
-	}
 	entry := models.RankedEntry{Rank: 1, Score: r.total.Load()}
 	if q.Likes {
-		r.read.Add(1)
+		if r.read.Add(1); r.fail.Add(-1) >= 0 {
+			return nil, models.Errorf(models.CodeUnavailable, "away")
+		}
 		likes, liked := r.likes.Load(), false
 		entry.Likes, entry.Liked = &likes, &liked
 	}
@@ -83,12 +81,17 @@ func TestLikes(t *testing.T) {
 		}
 
 		// A change that a poll has met which failed then is sent by the next one.
-		time.Sleep(time.Millisecond)
+		time.Sleep(5 * s.limits.PollInterval)
 		source.total.Store(8)
-		source.fail.Store(2)
+		source.fail.Store(1)
+		began = time.Now()
 		next(first, `"score":8`, `"likes":4`)
+		if waited := time.Since(began); waited > 2*s.limits.PollInterval {
+			t.Errorf("a change is sent after %v, although one poll has failed", waited)
+		}
 
 		// So is a change between a subscriber's first state and the poll that knows it.
+		time.Sleep(5 * s.limits.PollInterval)
 		second := subscribe()
 		defer second.Stop()
 		s.mu.Lock()
