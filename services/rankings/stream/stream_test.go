@@ -64,7 +64,7 @@ func TestLikes(t *testing.T) {
 		source.likes.Store(3)
 		next(first, `"likes":3`)
 		began, read := time.Now(), source.read.Load()
-		time.Sleep(10 * time.Minute)
+		<-time.After(10 * time.Minute)
 		if n := source.read.Load() - read; n < 18 || n > 22 {
 			t.Errorf("likes of a ranking without changes are read %d times in ten minutes", n)
 		}
@@ -81,7 +81,7 @@ func TestLikes(t *testing.T) {
 		}
 
 		// A change that a poll has met which failed then is sent by the next one.
-		time.Sleep(5 * s.limits.PollInterval)
+		<-time.After(5 * s.limits.PollInterval)
 		source.total.Store(8)
 		source.fail.Store(1)
 		began = time.Now()
@@ -91,7 +91,7 @@ func TestLikes(t *testing.T) {
 		}
 
 		// So is a change between a subscriber's first state and the poll that knows it.
-		time.Sleep(5 * s.limits.PollInterval)
+		<-time.After(5 * s.limits.PollInterval)
 		second := subscribe()
 		defer second.Stop()
 		s.mu.Lock()
