@@ -19,19 +19,28 @@ import (
 	"stepboard/internal/testenv"
 )
 
-// wingTables has the tables and views of each wing.
-var wingTables = map[string][]string{
-	"operations": {"audit_log", "erasure_keys", "folder_moves", "job_runs", "open_reviews", "process_minutes", "processes", "reviews"},
-	"rankings":   {"digests", "likes"},
-	"boards": {
-		"archive_versions", "archived_ranks", "archived_scores", "board_archives", "board_buckets", "board_results", "boards",
-		"bucket_states", "corrections", "dead_letters", "hot_scores", "pending_corrections", "reported_scores", "score_events", "score_totals",
-	},
-	"people": {
-		"erasures", "friend_requests", "friendships", "group_members", "groups", "kept_choices", "not_shown",
-		"privacy_choices", "renames", "row_id_gaps", "users",
-	},
-	"platform": {"cursor_keys", "webhook_attempts", "webhook_deliveries"},
+// ownTables has the tables and views of each package. Each has one owner.
+var ownTables = map[string][]string{
+	"app/move":           {"folder_moves"},
+	"operations/audit":   {"audit_log"},
+	"operations/erasure": {"erasure_keys"},
+	"operations/reviews": {"open_reviews", "reviews"},
+	"operations/status":  {"job_runs", "process_minutes", "processes"},
+	"rankings/digests":   {"digests"},
+	"rankings/likes":     {"likes"},
+	"boards/archive":     {"archive_versions", "archived_ranks", "archived_scores", "board_archives"},
+	"boards/board":       {"hot_scores"},
+	"boards/catalog":     {"board_buckets", "boards", "bucket_states"},
+	"boards/corrections": {"corrections", "pending_corrections", "reported_scores"},
+	"boards/ingest":      {"dead_letters"},
+	"boards/ledger":      {"score_events", "score_totals"},
+	"boards/results":     {"board_results"},
+	"people/directory":   {"erasures", "renames", "row_id_gaps", "users"},
+	"people/friends":     {"friend_requests", "friendships"},
+	"people/groups":      {"group_members", "groups"},
+	"people/privacy":     {"kept_choices", "not_shown", "privacy_choices"},
+	"platform/cursor":    {"cursor_keys"},
+	"platform/outcomes":  {"webhook_attempts", "webhook_deliveries"},
 }
 
 // below has the wings whose tables a wing may use, besides its own.
@@ -53,36 +62,60 @@ var permitted = map[string]string{
 // conditions has the functions of internal/visible, and the tables that their conditions read.
 var conditions = map[string]string{"NotHidden": "users", "Exists": "users", "ToViewer": "not_shown"}
 
-// The linter checks what the packages of a wing import. This checks which tables their SQL uses.
-// It sees the names behind the keywords of SQL, those that literals begin with, and types of
-// models that have tables in files that use gorm.
-func TestTablesOfOtherWings(t *testing.T) {
+// writers has the packages whose SQL changes a table of another package, and why.
+var writers = map[string]string{
+	"boards/archive corrections":         "the transaction that completes a run or an erasure ends what it has applied or made nameless",
+	"boards/archive pending_corrections": "the transaction that completes a run has applied them",
+	"boards/archive reported_scores":     "a run keeps what was reported under the corrections that it applies",
+	"boards/archive score_totals":        "totals of an archived event get the row id of the archived score in one transaction",
+	"operations/erasure erasures":        "the directory reads who was erased; the sweeps record how far they are",
+	"people/friends users":               "the number of friends changes in the transaction of the friendships; invite codes lead to friendships",
+}
+
+// The linter checks what the packages of a wing import. This checks which tables their SQL uses,
+// and that only the owner of a table changes it. It sees the names behind the keywords of SQL, those
+// that literals begin with, and types of models that have tables in files that use gorm. What gorm
+// changes by itself it takes for read.
+func TestTablesOfOthers(t *testing.T) {
 	t.Parallel()
-	wingOf := make(map[string]string)
-	for wing, tables := range wingTables {
+	ownerOf := make(map[string]string)
+	for owner, tables := range ownTables {
 		for _, table := range tables {
-			wingOf[table] = wing
+			if ownerOf[table] != "" {
+				t.Errorf("table %s has the owners %s and %s", table, ownerOf[table], owner)
+			}
+			ownerOf[table] = owner
 		}
 	}
-	if diff := cmp.Diff(migratedTables(), slices.Sorted(maps.Keys(wingOf))); diff != "" {
-		t.Fatalf("tables and views (-migrations +wingTables):\n%s", diff)
+	if diff := cmp.Diff(migratedTables(), slices.Sorted(maps.Keys(ownerOf))); diff != "" {
+		t.Fatalf("tables and views (-migrations +ownTables):\n%s", diff)
 	}
 	tableOf := modelTables()
-	crossings := make(map[string]bool)
+	crossings, changes := make(map[string]bool), make(map[string]bool)
 	for _, path := range testenv.Must(filepath.Glob("*/*/*.go")) {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
 		pkg := filepath.ToSlash(filepath.Dir(path))
 		wing, _, _ := strings.Cut(pkg, "/")
-		for _, table := range usedTables(path, tableOf) {
-			if of, known := wingOf[table]; known && of != wing && !slices.Contains(below[wing], of) {
+		used, changed := usedTables(path, tableOf)
+		for _, table := range used {
+			of, _, known := strings.Cut(ownerOf[table], "/")
+			if known && of != wing && !slices.Contains(below[wing], of) {
 				crossings[pkg+" "+table] = true
+			}
+		}
+		for _, table := range changed {
+			if owner := ownerOf[table]; owner != "" && owner != pkg {
+				changes[pkg+" "+table] = true
 			}
 		}
 	}
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(permitted)), slices.Sorted(maps.Keys(crossings))); diff != "" {
 		t.Errorf("packages whose SQL uses tables of wings beside or above them (-permitted +found):\n%s", diff)
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(writers)), slices.Sorted(maps.Keys(changes))); diff != "" {
+		t.Errorf("packages whose SQL changes tables of others (-writers +found):\n%s", diff)
 	}
 }
 
@@ -119,8 +152,12 @@ func modelTables() map[string]string {
 // tableName finds what may be the name of a table in a literal.
 var tableName = regexp.MustCompile(`(?:\b(?:FROM|JOIN|INTO|UPDATE|COPY|TRUNCATE)\s+|^)(\w+)(?:\s|[(),;]|$)`)
 
-// usedTables returns what may be the names of tables in the code of a file.
-func usedTables(path string, tableOf map[string]string) (names []string) {
+// changedName finds what may be the name of a table that a statement changes.
+var changedName = regexp.MustCompile(`\b(?:INSERT INTO|UPDATE|DELETE FROM|COPY|TRUNCATE)\s+(\w+)`)
+
+// usedTables returns what may be the names of tables in the code of a file, and of those that its
+// SQL changes.
+func usedTables(path string, tableOf map[string]string) (names, changed []string) {
 	file := testenv.Must(parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution))
 	usesGorm := slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"gorm.io/gorm"` })
 	ast.Inspect(file, func(node ast.Node) bool {
@@ -129,8 +166,12 @@ func usedTables(path string, tableOf map[string]string) (names []string) {
 			return false
 		case *ast.BasicLit:
 			if n.Kind == token.STRING {
-				for _, found := range tableName.FindAllStringSubmatch(testenv.Must(strconv.Unquote(n.Value)), -1) {
+				text := testenv.Must(strconv.Unquote(n.Value))
+				for _, found := range tableName.FindAllStringSubmatch(text, -1) {
 					names = append(names, found[1])
+				}
+				for _, found := range changedName.FindAllStringSubmatch(text, -1) {
+					changed = append(changed, found[1])
 				}
 			}
 		case *ast.SelectorExpr:
@@ -145,5 +186,5 @@ func usedTables(path string, tableOf map[string]string) (names []string) {
 		}
 		return true
 	})
-	return names
+	return names, changed
 }

@@ -8,9 +8,9 @@ import (
 	"gorm.io/gorm"
 
 	"stepboard/internal/failpoint"
-	"stepboard/internal/lists"
 	"stepboard/internal/pause"
 	"stepboard/models"
+	"stepboard/services/boards/board"
 )
 
 // tidy implements storage.
@@ -22,22 +22,18 @@ func (s *sqlite) tidy(ctx context.Context, bucket *models.Bucket) error {
 		return err
 	}
 	return s.eachHot(ctx, bucket, func(chunk []hotEntry) (bool, error) {
-		var old [][2]int64
+		var old []models.Entry
 		for _, e := range chunk {
 			if !e.news {
-				old = append(old, [2]int64{int64(e.User), int64(e.Composite)})
+				old = append(old, e.Entry)
 			}
 		}
 		if len(old) == 0 {
 			return true, nil
 		}
 		began := time.Now()
-		db := s.db.WithContext(ctx)
-		// The entry of a user who has reported more meanwhile stays.
-		err := db.Exec(`DELETE FROM hot_scores WHERE board = ? AND bucket = ? AND user_id >= ? AND user_id <= ? AND (user_id, composite) IN (SELECT a, b FROM ?)`,
-			bucket.Board, bucket.Name, old[0][0], old[len(old)-1][0], lists.Pairs(db, old)).Error
-		if err != nil {
-			return false, fmt.Errorf("delete archived entries: %w", err)
+		if err := board.ForgetHot(s.db.WithContext(ctx), bucket, old); err != nil {
+			return false, err
 		}
 		failpoint.Hit("archive_version.hot_deleted")
 		return true, pause.Rest(ctx, began, 1)

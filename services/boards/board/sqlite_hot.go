@@ -103,6 +103,21 @@ func (h *HotScores) remove(ctx context.Context, bucket *models.Bucket, users []m
 	return result.RowsAffected, nil
 }
 
+// ForgetHot deletes from HotScores what the archive has stored of a bucket. The entries are in the
+// order of users; the one of a user who has reported more meanwhile stays. One statement.
+func ForgetHot(db *gorm.DB, bucket *models.Bucket, stored []models.Entry) error {
+	pairs := make([][2]int64, len(stored))
+	for i, e := range stored {
+		pairs[i] = [2]int64{int64(e.User), int64(e.Composite)}
+	}
+	err := db.Exec(`DELETE FROM hot_scores WHERE board = ? AND bucket = ? AND user_id >= ? AND user_id <= ? AND (user_id, composite) IN (SELECT a, b FROM ?)`,
+		bucket.Board, bucket.Name, pairs[0][0], pairs[len(pairs)-1][0], lists.Pairs(db, pairs)).Error
+	if err != nil {
+		return fmt.Errorf("delete archived entries: %w", err)
+	}
+	return nil
+}
+
 // buckets returns the buckets with scores that are archived already, or those that are not. One
 // query.
 func (h *HotScores) buckets(ctx context.Context, archived bool) (buckets []*models.Bucket, err error) {
