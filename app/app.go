@@ -44,7 +44,6 @@ import (
 	"stepboard/services/people/groups"
 	"stepboard/services/people/privacy"
 	"stepboard/services/platform/auth"
-	"stepboard/services/platform/batch"
 	"stepboard/services/platform/clock"
 	"stepboard/services/platform/cursor"
 	"stepboard/services/platform/lease"
@@ -63,17 +62,6 @@ const (
 	rewind = 10 * time.Minute
 	// replayTimeout bounds the check whether Redis has lost queued updates.
 	replayTimeout = 2 * time.Second
-
-	// writeBatch is how many updates are written at once, to the queue or to the
-	// boards: about a millisecond of Redis.
-	writeBatch = 1000
-	// uploadWriters is how many writes of users' uploads to one server may run at
-	// the same time. With one, the next write is larger for having waited.
-	uploadWriters = 1
-	// batchWriters is how many writes of batches to one server may run at the same
-	// time. They are large by themselves: while Redis executes one, the next is
-	// encoded.
-	batchWriters = 2
 )
 
 // Options holds what Build needs.
@@ -148,36 +136,31 @@ type App struct {
 	Handler     http.Handler
 	Metrics     http.Handler // what Prometheus reads
 
-	log       *slog.Logger
-	digests   *digests.Service
-	outbox    *outcomes.Outbox
-	webhooks  *outcomes.Store
-	deliverer *outcomes.Deliverer
-	deliver   bool // whether this process delivers webhooks
-	stores    *stores.Stores
-	verifier  *auth.Verifier
-	// persist stores accepted updates: in the queue, or without one on the boards.
-	// It returns nil if all are stored, otherwise one error for each.
-	persist func(context.Context, []models.Raise) []error
-	// uploads batches the uploads of users, batches those of backends; each with a
-	// lane for each server that they are written to.
-	uploads, batches *batch.Lanes[models.Raise]
-	increments       *ledger.Store
-	rules            *corrections.Rules
-	decisions        *corrections.Store
-	leases           *lease.Service
-	cursors          *cursor.Sealer
-	limits           *limit.Service
-	registry         *prometheus.Registry
-	durations        *handlers.Durations
-	backing          backing
-	clock            *clock.Guard     // of the machine's clock
-	queue            ingest.Queue     // nil in direct mode
-	consumer         *ingest.Consumer // nil without a queue or the role
-	scheduler        *jobs.Scheduler  // nil without a role that has jobs
-	reporter         *status.Reporter // nil without a role
-	connections      *connections     // to the listener of Run
-	tls              *tls.Config      // of Run; nil for none
+	log         *slog.Logger
+	digests     *digests.Service
+	outbox      *outcomes.Outbox
+	webhooks    *outcomes.Store
+	deliverer   *outcomes.Deliverer
+	deliver     bool // whether this process delivers webhooks
+	stores      *stores.Stores
+	verifier    *auth.Verifier
+	writer      *ingest.Writer // of uploads
+	increments  *ledger.Store
+	rules       *corrections.Rules
+	decisions   *corrections.Store
+	leases      *lease.Service
+	cursors     *cursor.Sealer
+	limits      *limit.Service
+	registry    *prometheus.Registry
+	durations   *handlers.Durations
+	backing     backing
+	clock       *clock.Guard     // of the machine's clock
+	queue       ingest.Queue     // nil in direct mode
+	consumer    *ingest.Consumer // nil without a queue or the role
+	scheduler   *jobs.Scheduler  // nil without a role that has jobs
+	reporter    *status.Reporter // nil without a role
+	connections *connections     // to the listener of Run
+	tls         *tls.Config      // of Run; nil for none
 
 	// refresh is false for commands, which read the definitions of boards once.
 	// Their standard error is for one line, not for a log of failed refreshes.
@@ -380,9 +363,9 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	targets := ingest.Targets{Buckets: a.Catalog.Buckets, Users: a.Directory}
 	deadLetters := ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm)
 	a.DeadLetters = ingest.NewDeadLetters(deadLetters, targets, a.Entries, a.Directory)
-	a.persist = a.Entries.Raise
+	a.writer = ingest.Direct(a.Entries, o.Traces.flushes)
 	if a.queue != nil {
-		a.persist = ingest.Enqueue(a.queue)
+		a.writer = ingest.Queued(a.queue, o.Traces.flushes)
 		a.Replayer = ingest.NewReplayer(ingest.ReplayerOptions{
 			Queue: a.queue, Targets: targets, Entries: a.Entries, Clock: o.Machine, Log: o.Log,
 			Rewind: o.Config.Ingest.Rewind,
@@ -395,17 +378,10 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 			})
 		}
 	}
-	a.persist = o.Traces.flushes(a.persist)
-	server := a.Entries.Server
-	if a.queue != nil {
-		server = func(context.Context, models.Raise) string { return "" } // there is one queue
-	}
-	a.uploads = batch.NewLanes(writeBatch, uploadWriters, server, a.persist)
-	a.batches = batch.NewLanes(writeBatch, batchWriters, server, a.persist)
-	a.Ingest = ingest.New(a.Catalog, a.Directory, a.uploads, a.batches, a.queue != nil, o.Clock)
+	a.Ingest = ingest.New(a.Catalog, a.Directory, a.writer, o.Clock)
 	a.Importer = &importer.Service{
 		Friends: a.Friends, Directory: a.Directory, Buckets: a.Catalog.Buckets, Entries: a.Entries, Archive: a.Archive,
-		RaiseHot: a.persist, RaiseCold: a.Entries.Raise, Analyze: o.Stores.Analyze, OneWriter: a.backing.oneWriter(), Clock: o.Clock, Log: o.Log,
+		RaiseHot: a.writer.Raise, RaiseCold: a.Entries.Raise, Analyze: o.Stores.Analyze, OneWriter: a.backing.oneWriter(), Clock: o.Clock, Log: o.Log,
 	}
 	return nil
 }

@@ -77,8 +77,7 @@ func (a *App) Run(ctx context.Context, listener net.Listener) error {
 //  7. Redis and then the database close
 func (a *App) Close() error {
 	a.Streams.Close()
-	a.uploads.Close()
-	a.batches.Close()
+	a.writer.Close()
 	a.Ledger.Close()
 	if a.stop != nil {
 		a.stop()

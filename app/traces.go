@@ -22,6 +22,7 @@ import (
 	"stepboard/config"
 	"stepboard/jobs"
 	"stepboard/models"
+	"stepboard/services/boards/ingest"
 )
 
 const (
@@ -126,9 +127,9 @@ func (t *Traces) begin(ctx context.Context, name string, attributes ...attribute
 	}
 }
 
-// flushes returns persist with a trace for each call. A flush serves many requests
+// flushes returns a function with a trace for each of its calls. A flush serves many requests
 // and so belongs to none of their traces.
-func (t *Traces) flushes(persist func(context.Context, []models.Raise) []error) func(context.Context, []models.Raise) []error {
+func (t *Traces) flushes(persist ingest.Store) ingest.Store {
 	if t == nil {
 		return persist
 	}

@@ -84,9 +84,9 @@ func (c *Consumer) Round(ctx context.Context) error {
 	return c.apply(ctx, b)
 }
 
-// batch holds received messages that are merged and not applied yet. Of the
+// unapplied holds received messages that are merged and not applied yet. Of the
 // messages themselves it holds only those that can't be applied.
-type batch struct {
+type unapplied struct {
 	merged   *merged
 	bad      []badMessage
 	received []Delivery
@@ -95,8 +95,8 @@ type batch struct {
 
 // collect receives and merges until the interval is over or the batch is full.
 // If the queue fails or ctx ends, it returns what it has so far.
-func (c *Consumer) collect(ctx context.Context) (batch, error) {
-	b := batch{merged: newMerged()}
+func (c *Consumer) collect(ctx context.Context) (unapplied, error) {
+	b := unapplied{merged: newMerged()}
 	window, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for b.messages < c.Batch && window.Err() == nil {
@@ -129,7 +129,7 @@ func (c *Consumer) collect(ctx context.Context) (batch, error) {
 
 // merge adds a delivery to the batch. It retries as long as a store that it
 // needs does not respond.
-func (c *Consumer) merge(ctx context.Context, b *batch, d Delivery) error {
+func (c *Consumer) merge(ctx context.Context, b *unapplied, d Delivery) error {
 	return c.retry(ctx, "look up buckets", func() error {
 		bad, err := b.merged.addMessages(ctx, c.Targets, d.Messages)
 		if err != nil {
@@ -145,7 +145,7 @@ func (c *Consumer) merge(ctx context.Context, b *batch, d Delivery) error {
 
 // apply raises a batch and acknowledges it. It retries as long as stores do not
 // respond, but once ctx has ended only for stopTimeout.
-func (c *Consumer) apply(ctx context.Context, b batch) error {
+func (c *Consumer) apply(ctx context.Context, b unapplied) error {
 	working, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {

@@ -9,6 +9,7 @@ import (
 	"stepboard/models"
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/score"
+	"stepboard/services/platform/batch"
 )
 
 // Upload is a user's own total for a day, as a client reports it.
@@ -26,46 +27,36 @@ type Accepted struct {
 	ReachedAt models.Timestamp
 }
 
-// Writer takes updates that were accepted. A nil error means that they are
-// stored and will be applied.
-type Writer interface {
-	Submit(ctx context.Context, raises []models.Raise) error
-}
-
 // Service accepts uploads. Safe for concurrent use.
 type Service struct {
-	catalog     *catalog.Catalog
-	directory   models.Ensurer
-	writer      Writer
-	batchWriter Writer
-	queued      bool
-	clock       models.Clock
+	catalog   *catalog.Catalog
+	directory models.Ensurer
+	writer    *Writer
+	clock     models.Clock
 }
 
-// New returns a service that hands single uploads to one writer and batches to
-// another. If queued is set, both lead to a queue before the boards, otherwise
-// to the boards.
-func New(c *catalog.Catalog, directory models.Ensurer, uploads, batches Writer, queued bool, clock models.Clock) *Service {
-	return &Service{catalog: c, directory: directory, writer: uploads, batchWriter: batches, queued: queued, clock: clock}
+// New returns a service that hands uploads to a writer.
+func New(c *catalog.Catalog, directory models.Ensurer, writer *Writer, clock models.Clock) *Service {
+	return &Service{catalog: c, directory: directory, writer: writer, clock: clock}
 }
 
 // Queued reports whether accepted updates reach their board some time later.
-func (s *Service) Queued() bool { return s.queued }
+func (s *Service) Queued() bool { return s.writer.queued }
 
 // Accept takes the valid uploads of a user's call, and returns an error for each of
 // the others, with its index: CodeDateClosed, CodeDateInFuture or CodeScoreOutOfRange.
 // One call of the writer. If it fails as a whole, none of the uploads is promised to be
 // applied.
 func (s *Service) Accept(ctx context.Context, board string, uploads []Upload) ([]Accepted, []*ItemError, error) {
-	return s.accept(ctx, s.writer, board, uploads)
+	return s.accept(ctx, s.writer.uploads, board, uploads)
 }
 
 // AcceptBatch is Accept for a backend's batch, with the uploads of many users.
 func (s *Service) AcceptBatch(ctx context.Context, board string, uploads []Upload) ([]Accepted, []*ItemError, error) {
-	return s.accept(ctx, s.batchWriter, board, uploads)
+	return s.accept(ctx, s.writer.batches, board, uploads)
 }
 
-func (s *Service) accept(ctx context.Context, writer Writer, board string, uploads []Upload) ([]Accepted, []*ItemError, error) {
+func (s *Service) accept(ctx context.Context, lanes *batch.Lanes[models.Raise], board string, uploads []Upload) ([]Accepted, []*ItemError, error) {
 	b, err := s.catalog.Definitions.Board(board)
 	if err != nil {
 		return nil, nil, err
@@ -97,7 +88,7 @@ func (s *Service) accept(ctx context.Context, writer Writer, board string, uploa
 	if err := s.assignRows(ctx, raises, users); err != nil {
 		return nil, nil, err
 	}
-	if err := writer.Submit(ctx, raises); err != nil {
+	if err := lanes.Submit(ctx, raises); err != nil {
 		return nil, nil, err
 	}
 	return accepted, rejected, nil

@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,10 +25,15 @@ type writer struct {
 	err error
 }
 
-func (s *writer) Submit(_ context.Context, raises []models.Raise) error {
-	s.got = append(s.got, raises)
-	return s.err
+func (s *writer) Raise(_ context.Context, raises []models.Raise) []error {
+	s.got = append(s.got, slices.Clone(raises))
+	if s.err == nil {
+		return nil
+	}
+	return slices.Repeat([]error{s.err}, len(raises))
 }
+
+func (s *writer) Server(context.Context, models.Raise) string { return "" }
 
 func newService(t *testing.T, env *testenv.Env) (*ingest.Service, *writer) {
 	t.Helper()
@@ -36,7 +42,9 @@ func newService(t *testing.T, env *testenv.Env) (*ingest.Service, *writer) {
 		t.Fatal(err)
 	}
 	s := &writer{}
-	return ingest.New(c, testenv.Numbers{}, s, s, false, env.Clock.Now), s
+	w := ingest.Direct(s, func(store ingest.Store) ingest.Store { return store })
+	t.Cleanup(w.Close)
+	return ingest.New(c, testenv.Numbers{}, w, env.Clock.Now), s
 }
 
 func day(text string) models.Date { return testenv.Must(models.ParseDate(text)) }

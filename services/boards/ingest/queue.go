@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"stepboard/models"
 )
 
 // ErrClosed is returned by a queue that was closed.
@@ -60,26 +58,4 @@ type Lag struct {
 	Messages int64
 	// Oldest is how long the oldest of them has waited, 0 if none wait.
 	Oldest time.Duration
-}
-
-// Enqueue returns a function that appends the updates of raises to a queue, for
-// a batcher to flush with. It returns errors as Queue.Append does, as
-// CodeUnavailable.
-func Enqueue(q Queue) func(context.Context, []models.Raise) []error {
-	return func(ctx context.Context, raises []models.Raise) []error {
-		if len(raises) == 0 {
-			return nil
-		}
-		updates := make([]Update, len(raises))
-		for i, r := range raises {
-			updates[i] = updateOf(r)
-		}
-		errs := q.Append(ctx, updates)
-		for i, err := range errs {
-			if err != nil {
-				errs[i] = models.Unavailable("append to the queue", err)
-			}
-		}
-		return errs
-	}
 }

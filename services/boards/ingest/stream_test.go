@@ -20,7 +20,6 @@ import (
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/ingest"
 	"stepboard/services/boards/score"
-	"stepboard/services/platform/batch"
 )
 
 // fixture is a stream, its consumers and their boards.
@@ -407,11 +406,12 @@ func TestAFullStreamRefuses(t *testing.T) {
 	if len(errs) != 1 || errs[0] == nil {
 		t.Fatalf("a full stream answered %v", errs)
 	}
-	g := batch.New(10, 1, ingest.Enqueue(q))
-	defer g.Close()
+	w := ingest.Queued(q, func(store ingest.Store) ingest.Store { return store })
+	defer w.Close()
 	entry := models.Entry{User: 4, Composite: 1 << 30}
-	if err := g.Submit(t.Context(), []models.Raise{{Bucket: p.bucket, Entry: entry}}); models.CodeOf(err) != models.CodeUnavailable {
-		t.Errorf("the upload is answered %v", err)
+	errs = w.Raise(t.Context(), []models.Raise{{Bucket: p.bucket, Entry: entry}})
+	if len(errs) != 1 || models.CodeOf(errs[0]) != models.CodeUnavailable {
+		t.Errorf("the upload is answered %v", errs)
 	}
 }
 
