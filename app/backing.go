@@ -2,10 +2,14 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"stepboard/config"
 	"stepboard/internal/keys"
+	"stepboard/internal/stores"
 	"stepboard/jobs"
 	"stepboard/models"
 	"stepboard/services/boards/archive"
@@ -64,4 +68,34 @@ func newBacking(o Options, registry *prometheus.Registry) backing {
 		return newLocal(o, registry)
 	}
 	return newServers(o, registry, keys.Builder{Prefix: o.Config.Redis.KeyPrefix})
+}
+
+// CheckStores checks that Postgres responds and has the schema that this binary
+// needs, that no move to them is unfinished, and that Redis evicts nothing. For a process with a role it also checks
+// that losses of Redis can be detected, and that Redis obeys the commands that boards rest
+// on. With postgres.auto_migrate it applies pending migrations first. Local stores need no
+// checks: they were opened with their schema.
+func CheckStores(ctx context.Context, cfg config.Config, st *stores.Stores, roles Roles, log *slog.Logger) error {
+	if st.Redis == nil {
+		return nil
+	}
+	if err := st.SQL.PingContext(ctx); err != nil {
+		return fmt.Errorf("connect to postgres: %w", err)
+	}
+	if cfg.Postgres.AutoMigrate {
+		applied, err := st.Migrate(ctx)
+		if err != nil {
+			return err
+		}
+		for _, m := range applied {
+			log.Info("migrated", "version", m.Version)
+		}
+	}
+	if err := st.CheckSchema(ctx); err != nil {
+		return err
+	}
+	if err := st.CheckMove(ctx); err != nil {
+		return err
+	}
+	return checkBoards(ctx, cfg, st, roles, log)
 }

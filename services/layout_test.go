@@ -119,6 +119,33 @@ func TestTablesOfOthers(t *testing.T) {
 	}
 }
 
+// What a database or the absence of Redis decides is decided in few places: where the stores are
+// opened and chosen, and in files that are named after what is special in them.
+func TestWhoAsksForTheStores(t *testing.T) {
+	t.Parallel()
+	asks := regexp.MustCompile(`\.Name\(\) [!=]= "(postgres|sqlite)"|dialect\.Postgres\(|\bRedis [!=]= nil|\blocal\(\)`)
+	may := regexp.MustCompile(`^(app/backing\w*\.go|bench/.*|internal/(dialect|lists|stores|testenv)/.*|(.*/)?(postgres|sqlite|redis|local|sql_dialects)\w*\.go|.*_test\.go)$`)
+	found := 0
+	err := filepath.WalkDir("..", func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" {
+			return err
+		}
+		name := filepath.ToSlash(path)[len("../"):]
+		for i, line := range strings.Split(string(testenv.Must(os.ReadFile(path))), "\n") {
+			if !asks.MatchString(line) {
+				continue
+			}
+			if found++; !may.MatchString(name) {
+				t.Errorf("%s:%d asks which stores there are:%s", name, i+1, line)
+			}
+		}
+		return nil
+	})
+	if err != nil || found == 0 {
+		t.Errorf("%d places, %v", found, err)
+	}
+}
+
 // migratedTables returns the tables and views that the migrations create, ascending.
 func migratedTables() []string {
 	created := regexp.MustCompile(`(?m)^CREATE (?:TABLE|VIEW) (\w+)`)

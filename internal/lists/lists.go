@@ -7,11 +7,13 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+
+	"stepboard/internal/dialect"
 )
 
 // Is continues the condition that a column has one of the values. They are numbers or texts.
 func Is[T any](db *gorm.DB, values []T) clause.Expr {
-	if db.Name() == "postgres" {
+	if dialect.Postgres(db) {
 		return gorm.Expr("= ANY(?)", &values) // gorm would expand the slice itself
 	}
 	return gorm.Expr("IN (SELECT value FROM json_each(?))", JSON(values))
@@ -19,7 +21,7 @@ func Is[T any](db *gorm.DB, values []T) clause.Expr {
 
 // Texts is a table of texts, "given", whose columns are text and position.
 func Texts(db *gorm.DB, texts []string) clause.Expr {
-	if db.Name() != "postgres" {
+	if !dialect.Postgres(db) {
 		return gorm.Expr("(SELECT value AS text, key + 1 AS position FROM json_each(?)) AS given", JSON(texts))
 	}
 	return gorm.Expr("unnest(CAST(? AS text[])) WITH ORDINALITY AS given (text, position)", &texts)
@@ -27,7 +29,7 @@ func Texts(db *gorm.DB, texts []string) clause.Expr {
 
 // Pairs is a table of rows of two numbers, "given", whose columns are a and b.
 func Pairs(db *gorm.DB, rows [][2]int64) clause.Expr {
-	if db.Name() != "postgres" {
+	if !dialect.Postgres(db) {
 		return gorm.Expr("(SELECT value ->> 0 AS a, value ->> 1 AS b FROM json_each(?)) AS given", JSON(rows))
 	}
 	a, b := make([]int64, len(rows)), make([]int64, len(rows))

@@ -118,6 +118,8 @@ type scoreStorage interface {
 	// erase gives the archived rows of a user fresh row ids, another one for each bucket,
 	// and returns how many rows these were.
 	erase(ctx context.Context, user models.RowID, newNobody func() models.RowID) (rows int64, err error)
+	// exportQuery is the query of a user's archived scores, of an export section.
+	exportQuery() string
 }
 
 // newNobody returns a row id for an archived score of an erased user.

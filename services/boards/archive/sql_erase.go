@@ -28,23 +28,6 @@ func (s *Service) Erase(ctx context.Context, user models.RowID) (changed int64, 
 func (s *Service) Subject() models.Subject {
 	return models.Subject{
 		Name: "archive", Tables: []string{"archived_scores", "archived_ranks"}, AfterCorrections: true, Erase: s.Erase,
-		Export: []models.ExportSection{{Name: "archived_scores", Key: []string{"b.day", "b.board"}, Query: exportQuery(s.store.db.Name())}},
+		Export: []models.ExportSection{{Name: "archived_scores", Key: []string{"b.day", "b.board"}, Query: s.store.storage.exportQuery()}},
 	}
-}
-
-// exportQuery returns the query of a user's archived scores in a kind of database. Postgres looks
-// each day up in the primary key.
-func exportQuery(dialect string) string {
-	if dialect == "postgres" {
-		return `
-			SELECT b.board, b.day AS date, a.score, a.reached_at, a.rank FROM board_buckets b
-			CROSS JOIN LATERAL (
-				SELECT * FROM archived_scores s WHERE s.day = b.day AND s.user_id = ? AND s.board = b.board OFFSET 0
-			) AS a`
-	}
-	// A composite is decoded as score.Codec does.
-	return `SELECT b.board, b.day AS date, s.composite >> b.time_bits AS score, strftime('%Y-%m-%dT%H:%M:%fZ', unixepoch(b.starts_at, 'subsec')
-			+ ((1 << b.time_bits) - 1 - (s.composite & ((1 << b.time_bits) - 1))) * b.tick_ms / 1000.0, 'unixepoch') AS reached_at, s.rank
-		FROM archive_versions v CROSS JOIN archived_scores s ON s.version = v.version AND s.user_id = ?
-		JOIN board_buckets b ON b.board = v.board AND b.bucket = v.bucket WHERE v.state = 'current'`
 }

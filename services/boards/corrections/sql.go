@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/dialect"
 	"stepboard/internal/failpoint"
 	"stepboard/models"
 	"stepboard/services/boards/results"
@@ -36,7 +37,7 @@ func NewStore(reads, db *gorm.DB, random models.Random) *Store {
 
 // lockTimeout is how long a decision waits for a user or a bucket. An archive run holds the
 // bucket while it stores the rows.
-const lockTimeout = `SET LOCAL lock_timeout = '5s'`
+const lockTimeout = `lock_timeout = '5s'`
 
 // errDryRun rolls back a decision that was only tried.
 var errDryRun = errors.New("a dry run")
@@ -44,10 +45,8 @@ var errDryRun = errors.New("a dry run")
 // transact runs a decision in a transaction, and rolls it back in a dry run.
 func (s *Store) transact(ctx context.Context, dryRun bool, fn func(tx *gorm.DB) error) error {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if tx.Name() == "postgres" {
-			if err := tx.Exec(lockTimeout).Error; err != nil {
-				return err
-			}
+		if err := dialect.SetLocal(tx, lockTimeout); err != nil {
+			return err
 		}
 		if err := fn(tx); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/dialect"
 	"stepboard/internal/failpoint"
 	"stepboard/internal/pause"
 	"stepboard/models"
@@ -41,10 +42,8 @@ const totalsOfUser = `user_id = ? AND board IN (SELECT board FROM board_buckets 
 // outdated then.
 func (s *Store) eraseTotals(ctx context.Context, user models.RowID) (removed int64, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if tx.Name() == "postgres" {
-			if err := tx.Exec(`SET LOCAL lock_timeout = '20s'`).Error; err != nil {
-				return err
-			}
+		if err := dialect.SetLocal(tx, `lock_timeout = '20s'`); err != nil {
+			return err
 		}
 		// Results are written under the locks of their buckets.
 		var events []models.Bucket

@@ -2,13 +2,11 @@ package results
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"stepboard/internal/failpoint"
 	"stepboard/models"
@@ -60,70 +58,6 @@ func (e *Events) Announce(ctx context.Context) (announced int64, err error) {
 	return announced, errors.Join(failed...)
 }
 
-// announce writes the result of one event. It locks the bucket's row as corrections and
-// erasures do, so that it has either seen theirs or they mark what it has written.
-func (e *Events) announce(ctx context.Context, bucket *models.Bucket) error {
-	if e.db.Name() != "postgres" {
-		return e.announceRead(ctx, bucket)
-	}
-	return e.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		// An event may have very many entries, and nobody waits.
-		if err := tx.Exec(`SET LOCAL statement_timeout = 0`).Error; err != nil {
-			return err
-		}
-		lock := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate})
-		if err := lock.Take(&models.Bucket{}, "board = ? AND bucket = ?", bucket.Board, bucket.Name).Error; err != nil {
-			return err
-		}
-		result, err := eventResult(tx, bucket)
-		if err != nil {
-			return err
-		}
-		return e.write(tx, bucket, result)
-	})
-}
-
-// errDecided means that an event was corrected, or somebody erased, whenever its result was read.
-var errDecided = errors.New("the event has changed meanwhile")
-
-// announceRead is announce for SQLite, where nobody else writes during a transaction that does. So
-// it reads the result beside them, and again if there was a correction or an erasure meanwhile.
-func (e *Events) announceRead(ctx context.Context, bucket *models.Bucket) error {
-	err := errDecided
-	for tries := 3; errors.Is(err, errDecided) && tries > 0; tries-- {
-		var result Result
-		var before decisions
-		err = e.db.WithContext(ctx).Transaction(func(tx *gorm.DB) (err error) {
-			if before, err = decisionsOf(tx, bucket); err == nil {
-				result, err = eventResult(tx, bucket)
-			}
-			return err
-		}, &sql.TxOptions{ReadOnly: true})
-		if err != nil {
-			return err
-		}
-		err = e.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-			if now, err := decisionsOf(tx, bucket); err != nil {
-				return err
-			} else if now != before {
-				return errDecided
-			}
-			return e.write(tx, bucket, result)
-		})
-	}
-	return err
-}
-
-// decisions change with each correction of an event and with each erasure.
-type decisions struct{ Corrections, Users, Lifted, Erasures int64 }
-
-func decisionsOf(tx *gorm.DB, bucket *models.Bucket) (d decisions, err error) {
-	err = tx.Raw(`SELECT count(*) AS corrections, coalesce(sum(user_id), 0) AS users, count(lifted_at) AS lifted,
-			(SELECT coalesce(max(id), 0) FROM erasures) AS erasures
-		FROM corrections WHERE board = ? AND bucket = ?`, bucket.Board, bucket.Name).Scan(&d).Error
-	return d, err
-}
-
 // write writes the result of an event, which is not outdated any more.
 func (e *Events) write(tx *gorm.DB, bucket *models.Bucket, result Result) error {
 	err := tx.Exec(`UPDATE board_results SET outdated = false WHERE board = ? AND bucket = ?`, bucket.Board, bucket.Name).Error
@@ -136,10 +70,6 @@ func (e *Events) write(tx *gorm.DB, bucket *models.Bucket, result Result) error 
 // eventResult returns the result of an event: its running totals, with corrections applied
 // and without users who were erased.
 func eventResult(tx *gorm.DB, bucket *models.Bucket) (Result, error) {
-	text := `CAST(user_id AS text)`
-	if tx.Name() == "postgres" {
-		text = `user_id::text COLLATE "C"`
-	}
 	var rows []struct {
 		UserID          models.RowID
 		Score           int64
@@ -158,7 +88,7 @@ func eventResult(tx *gorm.DB, bucket *models.Bucket) (Result, error) {
 			WHERE board = @board AND bucket = @bucket AND lifted_at IS NULL AND kind = 'set'
 		) counted
 		WHERE user_id NOT IN (SELECT row_id FROM erasures)
-		ORDER BY score DESC, reached_at, `+text+` DESC LIMIT @top`, map[string]any{
+		ORDER BY score DESC, reached_at, `+userText(tx)+` DESC LIMIT @top`, map[string]any{
 		"board": bucket.Board, "bucket": bucket.Name, "top": TopEntries,
 	}).Scan(&rows).Error
 	result := Result{Top: []TopEntry{}}

@@ -220,9 +220,7 @@ func (s *Store) each(ctx context.Context, one models.ExportSection, row models.R
 func (s *Store) pageQuery(one models.ExportSection, first bool) string {
 	names, columns := make([]string, len(one.Key)), make([]string, len(one.Key))
 	for i, column := range one.Key {
-		if s.db.Name() == "sqlite" && strings.HasSuffix(column, "day") {
-			column = "CAST(strftime('%Y%m%d', " + column + ") AS INTEGER)" // the text of a time that was read is another one
-		}
+		column = keyColumn(s.db, column)
 		names[i] = "key" + strconv.Itoa(i)
 		columns[i] = column + " AS " + names[i]
 	}

@@ -8,13 +8,12 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/dialect"
 	"stepboard/internal/lists"
 	"stepboard/models"
 )
 
 // This file has what differs between the databases.
-
-func isPostgres(db *gorm.DB) bool { return db.Name() == "postgres" }
 
 // given is a table of users, with their positions in the list.
 func given(db *gorm.DB, users []User) clause.Expr {
@@ -24,7 +23,7 @@ func given(db *gorm.DB, users []User) clause.Expr {
 			columns[i] = append(columns[i], text)
 		}
 	}
-	if isPostgres(db) {
+	if dialect.Postgres(db) {
 		return gorm.Expr(`unnest(CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]))
 			WITH ORDINALITY AS given (id, nickname, avatar_url, cover_url, name_key, position)`,
 			&columns[0], &columns[1], &columns[2], &columns[3], &columns[4])
@@ -43,7 +42,7 @@ func hashed(db *gorm.DB, key []byte, ids []string, rows []models.RowID) clause.E
 	for i, id := range ids {
 		hashes[i] = hex.EncodeToString(IDHash(key, models.UserID(id)))
 	}
-	if isPostgres(db) {
+	if dialect.Postgres(db) {
 		return gorm.Expr(`(SELECT user_id, decode(hash, 'hex') AS id_hash
 			FROM unnest(CAST(? AS bigint[]), CAST(? AS text[])) AS list (user_id, hash)) AS given`, &rows, &hashes)
 	}
@@ -53,7 +52,7 @@ func hashed(db *gorm.DB, key []byte, ids []string, rows []models.RowID) clause.E
 
 // currentTime is the time of the database's clock.
 func currentTime(db *gorm.DB) clause.Expr {
-	if isPostgres(db) {
+	if dialect.Postgres(db) {
 		return gorm.Expr("now()")
 	}
 	return gorm.Expr("?", db.NowFunc())
@@ -62,7 +61,7 @@ func currentTime(db *gorm.DB) clause.Expr {
 // nextVersion is the next number of the sequence user_versions. In SQLite a trigger advances it
 // when a user gets the version.
 func nextVersion(db *gorm.DB) clause.Expr {
-	if isPostgres(db) {
+	if dialect.Postgres(db) {
 		return gorm.Expr("nextval('user_versions')")
 	}
 	return gorm.Expr("(SELECT seq + 1 FROM sqlite_sequence WHERE name = 'user_versions')")
@@ -70,7 +69,7 @@ func nextVersion(db *gorm.DB) clause.Expr {
 
 // now returns the time of the database's clock.
 func (s *Store) now(ctx context.Context) (now time.Time, err error) {
-	if !isPostgres(s.db) {
+	if !dialect.Postgres(s.db) {
 		return s.db.NowFunc(), nil
 	}
 	err = s.db.WithContext(ctx).Raw(`SELECT now()`).Row().Scan(&now)
@@ -85,7 +84,7 @@ const handedOutRow = `coalesce(pg_sequence_last_value(pg_get_serial_sequence('us
 func (s *Store) counters(ctx context.Context) (c Counters, err error) {
 	query := `SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'users'), 0),
 		(SELECT seq FROM sqlite_sequence WHERE name = 'user_versions')`
-	if isPostgres(s.db) {
+	if dialect.Postgres(s.db) {
 		query = `SELECT ` + handedOutRow + `, coalesce(pg_sequence_last_value('user_versions'::regclass), 0)`
 	}
 	err = s.db.WithContext(ctx).Raw(query).Row().Scan(&c.Row, &c.Version)
@@ -95,7 +94,7 @@ func (s *Store) counters(ctx context.Context) (c Counters, err error) {
 // skip moves the sequences past the given counters, and stores the row ids between as a gap. The
 // lock keeps two processes from storing the same gap.
 func (s *Store) skip(ctx context.Context, to Counters) error {
-	if !isPostgres(s.db) {
+	if !dialect.Postgres(s.db) {
 		return s.skipInFile(ctx, to)
 	}
 	return s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {

@@ -3,11 +3,11 @@ package friends
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
 	"gorm.io/gorm"
 
+	"stepboard/internal/dialect"
 	"stepboard/internal/lists"
 	"stepboard/models"
 )
@@ -38,25 +38,5 @@ func (s *Store) areFriends(ctx context.Context, pairs []models.Edge) (map[models
 // inOrder makes Postgres update the rows of users in the order of a list, by an index. For few
 // users it would otherwise read the whole table, and lock them in another order than other changes.
 func (t *tx) inOrder() error {
-	if t.db.Name() != "postgres" {
-		return nil
-	}
-	return t.db.Exec(`SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`).Error
-}
-
-// store stores sides of friendships. errLockFirst if one exists.
-func (t *tx) store(sides [][2]int64) (err error) {
-	if t.db.Name() == "postgres" {
-		err = t.copy(sides)
-	} else {
-		err = t.db.Exec(`INSERT INTO friendships (user_id, friend_id, created_at) SELECT given.a, given.b, ? FROM ?`,
-			t.db.NowFunc(), lists.Pairs(t.db, sides)).Error
-	}
-	if errors.Is(err, gorm.ErrDuplicatedKey) {
-		return errLockFirst
-	}
-	if err != nil {
-		return fmt.Errorf("store friendships: %w", err)
-	}
-	return nil
+	return dialect.SetLocal(t.db, "enable_seqscan = off", "enable_hashjoin = off", "enable_mergejoin = off")
 }

@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/dialect"
 	"stepboard/models"
 	"stepboard/services/platform/cursor"
 )
@@ -38,7 +39,7 @@ func (s *Store) claim(
 	err := s.db.WithContext(ctx).Raw(`
 		WITH due AS MATERIALIZED (
 			SELECT id FROM webhook_deliveries WHERE target = ? AND type = ? AND state = 'waiting' AND next_attempt_at <= ?
-			ORDER BY next_attempt_at, id LIMIT ? `+s.skipLocked()+`
+			ORDER BY next_attempt_at, id LIMIT ? `+dialect.SkipLocked(s.db)+`
 		)
 		UPDATE webhook_deliveries SET attempts = attempts + 1, next_attempt_at = ? WHERE id IN (SELECT id FROM due)
 		RETURNING id, message_id, target, type, payload, state, attempts, created_at, next_attempt_at, give_up_at`,
@@ -47,14 +48,6 @@ func (s *Store) claim(
 		return nil, fmt.Errorf("find due deliveries: %w", err)
 	}
 	return claimed, nil
-}
-
-// skipLocked returns the clause by which a query passes over rows that others work on.
-func (s *Store) skipLocked() string {
-	if s.db.Name() == "postgres" {
-		return "FOR UPDATE SKIP LOCKED"
-	}
-	return "" // one statement changes rows at a time
 }
 
 // record stores the result of an attempt and the state that follows from it. A success
@@ -124,7 +117,7 @@ func (s *Store) giveUp(ctx context.Context, target string, now time.Time, condit
 	result := s.db.WithContext(ctx).Exec(`
 		WITH chosen AS MATERIALIZED (
 			SELECT id FROM webhook_deliveries WHERE target = ? AND state = 'waiting' AND `+condition+`
-			ORDER BY give_up_at, id LIMIT ? `+s.skipLocked()+`
+			ORDER BY give_up_at, id LIMIT ? `+dialect.SkipLocked(s.db)+`
 		)
 		UPDATE webhook_deliveries SET state = 'failed', finished_at = ? WHERE id IN (SELECT id FROM chosen)`,
 		slices.Concat([]any{target}, args, []any{batchRows, now})...)

@@ -1,0 +1,29 @@
+// Package dialect has what Postgres and SQLite say differently.
+package dialect
+
+import (
+	"strings"
+
+	"gorm.io/gorm"
+)
+
+// Postgres reports whether the database is Postgres. Only files that are named after a database,
+// or sql_dialects.go, may ask.
+func Postgres(db *gorm.DB) bool { return db.Name() == "postgres" }
+
+// SetLocal sets parameters of Postgres until the transaction ends, each as "name = value".
+func SetLocal(tx *gorm.DB, parameters ...string) error {
+	if !Postgres(tx) {
+		return nil
+	}
+	return tx.Exec("SET LOCAL " + strings.Join(parameters, "; SET LOCAL ")).Error
+}
+
+// SkipLocked is the clause by which a query locks rows, and passes over those that others work on.
+// In SQLite one transaction at a time changes rows.
+func SkipLocked(db *gorm.DB) string {
+	if Postgres(db) {
+		return "FOR UPDATE SKIP LOCKED"
+	}
+	return ""
+}
