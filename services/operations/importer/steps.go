@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -340,16 +341,21 @@ func countAbove(ctx context.Context, raises []models.Raise, stores []Scores) (in
 }
 
 // archive archives the cold days that were raised, as the nightly job does with
-// late updates.
+// late updates. Its error is that of the first day that has failed.
 func (i *stepsImport) archive(ctx context.Context) error {
 	buckets := slices.SortedFunc(maps.Keys(i.cold), func(a, b *models.Bucket) int { return int(a.Day - b.Day) })
 	var archived, waiting atomic.Int64
-	g, ctx := errgroup.WithContext(ctx)
+	var failed atomic.Bool
+	errs := make([]error, len(buckets))
+	var g errgroup.Group
 	if g.SetLimit(archivesAtOnce); i.pace.gently || i.service.OneWriter {
 		g.SetLimit(1)
 	}
-	for _, bucket := range buckets {
+	for n, bucket := range buckets {
 		g.Go(func() error {
+			if failed.Load() {
+				return nil
+			}
 			_, err := i.service.Archive.Archive(ctx, bucket, func(int64) {})
 			switch models.CodeOf(err) {
 			case "":
@@ -357,20 +363,18 @@ func (i *stepsImport) archive(ctx context.Context) error {
 			case models.CodeBucketHot, models.CodeArchiveRunning:
 				waiting.Add(1)
 			default:
-				return fmt.Errorf("the totals are stored, and the next archival moves them: %w", err)
+				errs[n] = fmt.Errorf("the totals are stored, and the next archival moves them: %w", err)
+				failed.Store(true)
 			}
 			return nil
 		})
-		if ctx.Err() != nil {
-			break // a day has failed
-		}
 	}
-	err := g.Wait()
+	_ = g.Wait() // the errors are in errs
 	i.stored.Archived += int(archived.Load())
 	i.stored.Waiting += int(waiting.Load())
 	clear(i.cold)
 	i.coldRaised = 0
-	return err
+	return cmp.Or(errs...)
 }
 
 // notRaised returns one error for a batch. Its updates share a few commands, so
