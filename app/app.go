@@ -280,7 +280,7 @@ func (a *App) buildBoards(o Options, idKey []byte) {
 		Runs: o.Stores.Archive.Gorm, Pool: o.Stores.Archive.Pool, Reads: o.Stores.Gorm, Reports: o.Stores.Reports.Gorm,
 		Outbox: a.outbox, Random: o.Random,
 	})
-	a.Archive = archive.New(archives, a.Entries, a.leases, a.backing.queueRecovery(), o.Clock, o.Log)
+	a.Archive = archive.New(archives, a.backing.source(), a.leases, o.Clock, o.Log)
 	a.registry.MustRegister(newArchiveCollector(a.Archive))
 	a.Audit = audit.New(audit.NewStore(o.Stores.Gorm), a.Directory, o.Clock, o.Log)
 	a.Reviews = reviews.New(reviews.NewStore(o.Stores.Jobs.Gorm), a.Catalog, a.Entries, a.Directory, o.Clock)

@@ -44,8 +44,8 @@ type backing interface {
 	// room returns the function that refuses to queue updates for which there is no memory; nil
 	// for none.
 	room() func(context.Context) error
-	// queueRecovery tells the archive whether boards may lack queued updates; nil if they can't.
-	queueRecovery() archive.Recovery
+	// source is where the archive finds entries. boards was called before.
+	source() archive.Source
 	// whole returns an error while a bucket may lack updates, of the ledger or of the queue.
 	whole(ctx context.Context, bucket *models.Bucket) error
 	// reconcile raises what boards lack of the ledger.

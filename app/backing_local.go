@@ -76,7 +76,7 @@ func (*local) near() ranking.NearCache { return nil }
 
 func (*local) room() func(context.Context) error { return nil }
 
-func (*local) queueRecovery() archive.Recovery { return nil }
+func (l *local) source() archive.Source { return archive.FromTable(l.scores) }
 
 // whole returns nil: boards are loaded before anything is served, and lose nothing.
 func (*local) whole(context.Context, *models.Bucket) error { return nil }

@@ -54,16 +54,12 @@ func newServers(o Options, registry *prometheus.Registry, names keys.Builder) *s
 	if o.Roles.Consumer { // only a consumer writes queued updates to the boards
 		s.queued = recovery.NewWriterDetector(o.Stores.Redis, names, recovery.Queue)
 	}
-	s.machines = clock.NewGuard(o.Machine, o.Elapsed, nil)
-	registry.MustRegister(newRedisCollector(o.Stores.Redis), newMemoryCollector(s.memory, s.policy))
-	if o.Stores.Pool != nil { // otherwise it is the simulation, on SQLite
-		s.machines = clock.NewGuard(o.Machine, o.Elapsed, o.Stores.Probes.SQL)
-		for _, work := range o.Stores.Works() {
-			labeled := prometheus.WrapRegistererWith(prometheus.Labels{"work": work.Name}, registry)
-			labeled.MustRegister(newPostgresCollector(work.Pool))
-		}
+	s.machines = clock.NewGuard(o.Machine, o.Elapsed, o.Stores.Probes.SQL)
+	registry.MustRegister(newRedisCollector(o.Stores.Redis), newMemoryCollector(s.memory, s.policy), newClockCollector(s.machines))
+	for _, work := range o.Stores.Works() {
+		labeled := prometheus.WrapRegistererWith(prometheus.Labels{"work": work.Name}, registry)
+		labeled.MustRegister(newPostgresCollector(work.Pool))
 	}
-	registry.MustRegister(newClockCollector(s.machines))
 	return s
 }
 
@@ -72,9 +68,6 @@ func (*servers) check() error { return nil }
 func (*servers) hot() string { return "redis" }
 
 func (s *servers) leases() *lease.Service {
-	if s.oneWriter() {
-		return lease.NewLocal()
-	}
 	return lease.NewPostgres(s.Stores.Pool.Config().ConnConfig)
 }
 
@@ -120,11 +113,11 @@ func (s *servers) room() func(context.Context) error {
 	return s.memory.check
 }
 
-func (s *servers) queueRecovery() archive.Recovery {
+func (s *servers) source() archive.Source {
 	if s.Config.Ingest.Mode == "direct" {
-		return nil
+		return archive.FromRedis(s.scores, nil)
 	}
-	return &recovery.Recovery{Detector: s.queued, Timeout: replayTimeout}
+	return archive.FromRedis(s.scores, &recovery.Recovery{Detector: s.queued, Timeout: replayTimeout})
 }
 
 func (s *servers) whole(ctx context.Context, bucket *models.Bucket) error {
@@ -208,4 +201,4 @@ func (s *servers) ready(ctx context.Context) (checks, degraded map[string]error)
 	return map[string]error{"redis_memory": s.memory.check(ctx)}, degraded
 }
 
-func (s *servers) oneWriter() bool { return s.Stores.Pool == nil }
+func (*servers) oneWriter() bool { return false }

@@ -133,14 +133,13 @@ func (m *mover) copyArchive(ctx context.Context) (rows int64, buckets int, err e
 	if err := m.from.Archive.Gorm.WithContext(ctx).Table("bucket_states").Where("archived").Order("day, board").Find(&archived).Error; err != nil {
 		return 0, 0, fmt.Errorf("list archived buckets: %w", err)
 	}
-	from, to := archiveOf(m.from), archiveOf(m.to)
 	for i, bucket := range archived {
 		m.Progress("archive: %d of %d days", i, len(archived))
 		part := bucket.Board + "/" + bucket.Name
 		if m.done[part] {
 			continue
 		}
-		if err := from.CopyTo(ctx, to, bucket, m.recordIn(ctx, part)); err != nil {
+		if err := archive.Copy(ctx, m.from.Archive.Gorm, m.to.Archive.Pool, bucket, m.recordIn(ctx, part)); err != nil {
 			return 0, 0, err
 		}
 		failpoint.Hit("move.archived")
@@ -149,10 +148,6 @@ func (m *mover) copyArchive(ctx context.Context) (rows int64, buckets int, err e
 		return 0, 0, fmt.Errorf("count archived scores: %w", err)
 	}
 	return rows, len(archived), m.to.Analyze(ctx, "archived_scores")
-}
-
-func archiveOf(s *stores.Stores) *archive.Store {
-	return archive.NewStore(archive.StoreOptions{Runs: s.Archive.Gorm, Pool: s.Archive.Pool})
 }
 
 // copyBoards raises on Redis what the folder's boards have, and compares them.

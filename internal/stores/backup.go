@@ -2,7 +2,6 @@ package stores
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -133,7 +132,7 @@ func checkSchema(ctx context.Context, clock models.Clock, path string) error {
 	if err != nil {
 		return notStepboards(err)
 	}
-	fresh, err := openMemory(ctx, rand.Text(), clock)
+	fresh, err := openMemory(ctx, clock)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	gormsqlite "github.com/libtnb/sqlite"
 	"modernc.org/sqlite"
 
 	"stepboard/migrations"
@@ -84,7 +85,7 @@ func newerVersion(current, newest int64) error {
 // OpenMemory opens a database in the memory of this process, with the schema applied. The Stores
 // have no Redis. All data is lost when they close.
 func OpenMemory(ctx context.Context, clock models.Clock) (*Stores, error) {
-	s, err := openMemory(ctx, rand.Text(), clock)
+	s, err := openMemory(ctx, clock)
 	if err != nil {
 		return nil, err
 	}
@@ -94,22 +95,28 @@ func OpenMemory(ctx context.Context, clock models.Clock) (*Stores, error) {
 	return s, nil
 }
 
-// openMemory opens the database of a name in memory, without a schema.
-func openMemory(ctx context.Context, name string, clock models.Clock) (*Stores, error) {
-	g, db, held, err := openMemoryDatabase(ctx, name, clock)
+// openMemory opens a database in memory, without a schema. It exists as long as it has a connection:
+// held is one for that, because a cancelled transaction closes its own. The other connection runs all
+// statements, one at a time.
+func openMemory(ctx context.Context, clock models.Clock) (*Stores, error) {
+	// Connections of the same name reach the same database.
+	g, err := openGorm(gormsqlite.Open("file:"+rand.Text()+"?mode=memory&cache=shared"), clock)
 	if err != nil {
 		return nil, fmt.Errorf("open database in memory: %w", err)
 	}
-	return memoryStores(Database{Gorm: g, SQL: db}, func() {
-		held.Close() // the error says that the database has closed it
-	}), nil
-}
-
-// memoryStores returns stores in which all kinds of work use the same connections.
-func memoryStores(work Database, closeServers func()) *Stores {
+	db, err := g.DB()
+	if err != nil {
+		return nil, fmt.Errorf("open database in memory: %w", err)
+	}
+	db.SetMaxOpenConns(2)
+	held, err := db.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open database in memory: %w", err)
+	}
+	work := Database{Gorm: g, SQL: db}
 	return &Stores{
 		Dialect:  migrations.SQLite,
 		Database: work, Friends: work, Increments: work, Reports: work, Jobs: work, Archive: work, Probes: work,
-		closeServers: closeServers,
-	}
+		closeServers: func() { held.Close() }, // the error says that the database has closed it
+	}, nil
 }

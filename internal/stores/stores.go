@@ -147,11 +147,6 @@ func OpenTracedRedis(cfg config.Redis, traces trace.TracerProvider) (redis.Unive
 	return rdb, nil
 }
 
-// OpenRedis returns a client of Redis, which connects at its first use.
-func OpenRedis(cfg config.Redis) redis.UniversalClient {
-	return openRedis(cfg, redisTimeout)
-}
-
 // The client also returns as errors what it would print. They are logged with their request. Its
 // goroutines read the variable that this sets, so it is set before any of them runs.
 var _ = silent()
@@ -161,8 +156,8 @@ func silent() bool {
 	return true
 }
 
-// openRedis is OpenRedis with a bound for dialing, reading and writing.
-func openRedis(cfg config.Redis, timeout time.Duration) redis.UniversalClient {
+// OpenRedis returns a client of Redis, which connects at its first use.
+func OpenRedis(cfg config.Redis) redis.UniversalClient {
 	options := &redis.UniversalOptions{
 		Addrs:            cfg.Addrs,
 		MasterName:       cfg.MasterName,
@@ -171,12 +166,12 @@ func openRedis(cfg config.Redis, timeout time.Duration) redis.UniversalClient {
 		Password:         cfg.Password,
 		SentinelUsername: cfg.SentinelUsername,
 		SentinelPassword: cfg.SentinelPassword,
-		DialTimeout:      timeout,
+		DialTimeout:      redisTimeout,
 		// Dialing is not retried, because the command is.
 		DialerRetries: 1,
-		ReadTimeout:   timeout,
-		WriteTimeout:  timeout,
-		PoolTimeout:   timeout,
+		ReadTimeout:   redisTimeout,
+		WriteTimeout:  redisTimeout,
+		PoolTimeout:   redisTimeout,
 		MaxRetries:    redisRetries,
 		// Maintenance notifications are a feature of hosted servers. Subscribing
 		// costs each new connection a command that Redis itself refuses.

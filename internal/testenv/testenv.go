@@ -26,6 +26,7 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/internal/stores"
 	"stepboard/models"
+	"stepboard/services/boards/archive"
 	"stepboard/services/boards/board"
 )
 
@@ -115,6 +116,14 @@ func (e *Env) Entries(clock models.Clock, routes board.Routes) board.Entries {
 		return e.local.With(clock, routes)
 	}
 	return board.NewStore(e.Redis, e.Keys, clock, routes)
+}
+
+// Source returns the source of an archive of such entries.
+func Source(entries board.Entries) archive.Source {
+	if hot, inRedis := entries.(archive.HotStore); inRedis {
+		return archive.FromRedis(hot, nil)
+	}
+	return archive.FromTable(entries.(archive.Memory))
 }
 
 // Forget makes Redis, or the memory of the process, lose everything.

@@ -46,7 +46,7 @@ func (w *world) row(user models.UserID) models.RowID {
 // setFirstRow makes the first user get the row id firstRow.
 func (w *world) setFirstRow() {
 	query := `INSERT INTO sqlite_sequence (name, seq) VALUES ('users', ?)`
-	if w.store == onPostgres {
+	if w.store == onServers {
 		query = `SELECT setval(pg_get_serial_sequence('users', 'user_id'), ?)`
 	}
 	check(w.truth.Gorm.Exec(query, firstRow-1).Error)
@@ -279,7 +279,7 @@ func (w *world) checkTraces() {
 	}
 	var tables []string
 	query := `SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'erasures'`
-	if w.store == onPostgres {
+	if w.store == onServers {
 		query = `SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition
 			AND relnamespace = 'public'::regnamespace AND relname <> 'erasures'`
 	}

@@ -275,8 +275,6 @@ type connections struct {
 func useGate(g *gorm.DB, db *sql.DB, gate *gate) {
 	pool := &connections{db, gate}
 	g.ConnPool, g.Statement.ConnPool = pool, pool
-	// One connection is held open all the time.
-	gate.free = func() bool { return db.Stats().InUse <= 1 }
 }
 
 func (c *connections) GetDBConn() (*sql.DB, error) { return c.db, nil }

@@ -25,7 +25,7 @@ func TestSoakMutations(t *testing.T) {
 	for name, patch := range harness.Mutations(t) {
 		t.Run(name, func(t *testing.T) {
 			store := os.Getenv("SIM_STORE")
-			for _, only := range []string{onPostgres, onFile} {
+			for _, only := range []string{onServers, onFile} {
 				if strings.HasPrefix(name, only) {
 					store = only
 				}
@@ -34,7 +34,7 @@ func TestSoakMutations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if store == onPostgres && strings.Contains(string(text), "/sqlite") {
+			if store == onServers && strings.Contains(string(text), "/sqlite") {
 				store = "" // Postgres does not use what is patched
 			}
 			binary := filepath.Join(t.TempDir(), "mutated.test")

@@ -216,11 +216,10 @@ type seedsOf struct {
 	always, soak uint64
 }
 
-// chosen returns the seeds of the store that SIM_STORE names; of every store if neither it nor
-// SIM_SEED is set.
+// chosen returns the seeds of the store that SIM_STORE names, or of both.
 func chosen(t testing.TB, all []seedsOf) []seedsOf {
 	store := os.Getenv("SIM_STORE")
-	if store == "" && os.Getenv("SIM_SEED") == "" {
+	if store == "" {
 		return all
 	}
 	i := slices.IndexFunc(all, func(s seedsOf) bool { return s.store == store })
@@ -229,9 +228,6 @@ func chosen(t testing.TB, all []seedsOf) []seedsOf {
 	}
 	return all[i : i+1]
 }
-
-// name is that of a test of the seeds.
-func (s seedsOf) name() string { return "seeds" + s.store }
 
 // count returns how many seeds run.
 func (s seedsOf) count(t testing.TB) uint64 {
@@ -252,8 +248,8 @@ func TestSoakSimulation(t *testing.T) {
 	first = number(t, "SIM_SEED", first)
 	whole := number(t, "SIM_SHORTEST", 1) == 1 // otherwise one failing seed is enough
 	t.Cleanup(abandoned.Wait)
-	for _, seeds := range chosen(t, []seedsOf{{"", 40, 2000}, {onPostgres, 20, 500}, {onFile, 20, 500}}) {
-		t.Run(seeds.name(), func(all *testing.T) {
+	for _, seeds := range chosen(t, []seedsOf{{onFile, 40, 2000}, {onServers, 40, 1000}}) {
+		t.Run(seeds.store, func(all *testing.T) {
 			for seed := first; seed < first+seeds.count(t); seed++ {
 				all.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 					t.Parallel()
@@ -279,8 +275,8 @@ func TestSoakReplay(t *testing.T) {
 	t.Parallel()
 	first := number(t, "SIM_SEED", 1)
 	t.Cleanup(abandoned.Wait)
-	for _, seeds := range chosen(t, []seedsOf{{"", 3, 200}, {onPostgres, 1, 20}, {onFile, 1, 50}}) {
-		t.Run(seeds.name(), func(t *testing.T) {
+	for _, seeds := range chosen(t, []seedsOf{{onFile, 2, 100}, {onServers, 2, 100}}) {
+		t.Run(seeds.store, func(t *testing.T) {
 			for seed := first; seed < first+seeds.count(t); seed++ {
 				t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 					t.Parallel()

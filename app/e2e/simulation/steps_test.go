@@ -126,7 +126,7 @@ func (w *world) broken(r *replica, a action) plan {
 		p.at = 1 + w.random.IntN(max(8, w.operations[a.name]))
 	}
 	p.fault = []fault{refuse, lose, cut, crashBefore, crashAfter, disconnect, interleave, interleave}[w.random.IntN(8)]
-	if w.store == onPostgres && w.random.IntN(2) == 0 {
+	if w.store == onServers && w.random.IntN(2) == 0 {
 		p.fault = interleave
 	}
 	if w.store == onFile && p.fault == interleave && (!a.round() || a.name == "users") { // others would wait for its mutex
@@ -163,7 +163,7 @@ func (w *world) interleaved(r *replica, n int) {
 		for w.store == onFile && a.round() { // whose mutex the outer one may have
 			a = w.action(true)
 		}
-		if w.store == onPostgres && w.random.IntN(2) == 0 {
+		if w.store == onServers && w.random.IntN(2) == 0 {
 			a = w.locking()
 		}
 		w.take(other, a, plan{})

@@ -35,7 +35,7 @@ const replicas = 3
 // world is one run: the stores, the replicas, the clock and the model.
 type world struct {
 	t      testing.TB
-	store  string // onPostgres, or onFile; "" for a database in memory
+	store  string // onFile or onServers
 	random *rand.Rand
 	clock  *testenv.Clock
 	boards *miniredis.Miniredis // the boards' Redis; on a file nobody uses it
@@ -141,7 +141,7 @@ func newWorld(t testing.TB, store string, seed uint64) *world {
 	if w.store != onFile {
 		w.setFirstRow()
 	}
-	w.stream = stores.OpenEmbeddedRedis(w.queue.Addr())
+	w.stream = openRedis(w.queue.Addr())
 	w.model = newModel(w.clock.Now())
 	if w.store == onFile {
 		w.queued, w.near = false, false
@@ -160,31 +160,20 @@ func newWorld(t testing.TB, store string, seed uint64) *world {
 // openDatabase makes the database and opens the connection that has no faults.
 func (w *world) openDatabase() {
 	switch w.store {
-	case onPostgres:
+	case onServers:
 		w.createDatabase()
+		w.truth = must(w.connect(w.clock.Now, newGate()))
 	case onFile:
 		w.makeFolder()
-		return
-	}
-	w.truth = must(w.connect(w.clock.Now, newGate()))
-	if w.store == "" {
-		must(w.truth.Migrate(w.t.Context()))
 	}
 }
 
 // connect connects to the stores through a gate.
 func (w *world) connect(now models.Clock, gate *gate) (*stores.Stores, error) {
-	switch w.store {
-	case onFile:
+	if w.store == onFile {
 		return w.openFolder(now, gate)
-	case onPostgres:
-		return connectPostgres(w.t.Context(), w.boards.Addr(), w.database, now, gate)
 	}
-	st, err := stores.ConnectEmbedded(w.t.Context(), w.boards.Addr(), w.database, now)
-	if err == nil {
-		useGate(st.Gorm, st.SQL, gate)
-	}
-	return st, err
+	return connectServers(w.t.Context(), w.boards.Addr(), w.database, now, gate)
 }
 
 // work notes that a replica works until done is called.
@@ -233,7 +222,7 @@ func (w *world) info(peer *server.Peer, command string, args ...string) bool {
 func (w *world) setTime() {
 	w.boards.SetTime(w.clock.Now())
 	w.queue.SetTime(w.clock.Now())
-	if w.store == onPostgres {
+	if w.store == onServers {
 		check(w.truth.Gorm.Exec(`UPDATE simulation.clock SET now = ?`, w.clock.Now()).Error)
 	}
 }
@@ -286,8 +275,8 @@ func (w *world) startReplica(r *replica) {
 	now := func() time.Time { return w.now(r) }
 	r.stores = must(w.connect(now, gate))
 	if w.queued {
-		// The queue's own client gives up after a second, which a busy machine may take.
-		r.stores.Queue = stores.OpenEmbeddedRedis(w.queue.Addr())
+		// The queue's own client gives up after a second.
+		r.stores.Queue = openRedis(w.queue.Addr())
 	}
 	if r.stores.Redis != nil {
 		r.stores.Redis.AddHook(redisHook{gate})
@@ -347,7 +336,7 @@ func (w *world) close() {
 	} else {
 		check(w.truth.Close())
 	}
-	if w.store == onPostgres {
+	if w.store == onServers {
 		w.dropDatabase()
 	}
 	w.boards.Close()

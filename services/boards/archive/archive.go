@@ -11,7 +11,6 @@ import (
 
 	"stepboard/internal/failpoint"
 	"stepboard/models"
-	"stepboard/services/boards/board"
 	"stepboard/services/platform/lease"
 )
 
@@ -41,8 +40,7 @@ const failTimeout = 5 * time.Second
 // Nothing of the run is shown, and the hot store still has all entries.
 var ErrVerification = errors.New("verification failed")
 
-// HotStore is the store that holds buckets until they are archived, if that is not the archive's
-// own database.
+// HotStore is Redis, which holds buckets until they are archived.
 type HotStore interface {
 	Freeze(ctx context.Context, bucket *models.Bucket, run int) error
 	FrozenParts(ctx context.Context, bucket *models.Bucket, upto int) ([]models.FrozenPart, error)
@@ -56,6 +54,20 @@ type Memory interface {
 	// Drop removes the copy of a bucket, if there is one: the archive has it.
 	Drop(bucket *models.Bucket)
 }
+
+// Source is where entries are until a run moves them: in Redis, or in table hot_scores.
+type Source struct {
+	hot      HotStore // nil if the table has them
+	recovery Recovery // nil if nothing is ever applied again
+	memory   Memory   // nil if Redis has them
+}
+
+// FromRedis is the source of an archive in Postgres. recovery may be nil, which means that what
+// Redis has lost is lost for good.
+func FromRedis(hot HotStore, recovery Recovery) Source { return Source{hot: hot, recovery: recovery} }
+
+// FromTable is the source of an archive in SQLite, whose table hot_scores has the entries.
+func FromTable(memory Memory) Source { return Source{memory: memory} }
 
 // Recovery knows whether the hot store is complete.
 type Recovery interface {
@@ -71,14 +83,12 @@ type Leases interface {
 
 // Service is the archive. Safe for concurrent use.
 type Service struct {
+	Source
+
 	store  *Store
-	hot    HotStore // nil if table hot_scores has the buckets; memory then has copies
-	memory Memory
 	leases Leases
-	// recovery is nil if nothing is ever applied again.
-	recovery Recovery
-	clock    models.Clock
-	log      *slog.Logger
+	clock  models.Clock
+	log    *slog.Logger
 	// complete maps the bucketKey of each bucket known to be archived to true.
 	// An archived bucket stays archived.
 	complete sync.Map
@@ -110,20 +120,13 @@ func (s *Service) Stats() *Stats { return &s.stats }
 
 type bucketKey struct{ board, name string }
 
-// New returns a service that moves buckets from the hot store that keeps their entries. If these
-// are in memory, their truth is the table hot_scores, from which it moves them. recovery may be nil,
-// which means that what the hot store has lost is lost for good. The caller must call Close.
-func New(
-	store *Store, entries board.Entries, leases Leases, recovery Recovery, clock models.Clock, log *slog.Logger,
-) *Service {
-	s := &Service{
-		store: store, leases: leases, recovery: recovery, clock: clock, log: log,
+// New returns a service that moves buckets from their source. The caller must call Close.
+func New(store *Store, source Source, leases Leases, clock models.Clock, log *slog.Logger) *Service {
+	return &Service{
+		Source: source, store: store, leases: leases, clock: clock, log: log,
 		runs: make(chan struct{}, maxRuns), deadline: runDeadline, progressEvery: progressEvery,
 		stop: make(chan struct{}),
 	}
-	s.hot, _ = entries.(HotStore)
-	s.memory, _ = entries.(Memory)
-	return s
 }
 
 // Close cancels the runs begun by Start and waits for them. The next call of

@@ -117,7 +117,7 @@ func TestEraseReadsNoRowsOfOthers(t *testing.T) {
 		}
 		return rows
 	}
-	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: pool}), f.boards, f.leases, nil, env.Clock.Now, env.Log)
+	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: pool}), testenv.Source(f.boards), f.leases, env.Clock.Now, env.Log)
 	t.Cleanup(s.Close)
 	before := read()
 	if changed, err := s.Erase(t.Context(), others/2); changed != days || err != nil {

@@ -25,3 +25,6 @@ func HashOf(bucket *models.Bucket, rows []models.Entry) (hash int64) {
 	}
 	return hash
 }
+
+// Hash64 is the hash of totals.
+var Hash64 = hash64

@@ -59,7 +59,7 @@ func (f *fixture) inRedis() *board.Store { return f.boards.(*board.Store) }
 
 // archiveOver returns an archive that uses another hot store.
 func (f *fixture) archiveOver(hot board.Entries) *archive.Service {
-	s := archive.New(f.store, hot, f.leases, nil, f.env.Clock.Now, f.env.Log)
+	s := archive.New(f.store, testenv.Source(hot), f.leases, f.env.Clock.Now, f.env.Log)
 	f.t.Cleanup(s.Close)
 	return s
 }

@@ -92,12 +92,12 @@ func TestADayIsNotArchivedDuringAReplay(t *testing.T) {
 			}
 		}
 	}
-	s := archive.New(f.store, &hookedStore{f.inRedis(), func(step string) error {
+	s := archive.New(f.store, archive.FromRedis(&hookedStore{f.inRedis(), func(step string) error {
 		if step == "frozen" {
 			lose()
 		}
 		return nil
-	}}, f.leases, recovery, env.Clock.Now, env.Log)
+	}}, recovery), f.leases, env.Clock.Now, env.Log)
 	defer s.Close()
 	for _, when := range []string{"while it reads", "before it begins"} {
 		if _, err := s.Archive(t.Context(), b, func(int64) {}); !errors.Is(err, underWay) {

@@ -193,7 +193,7 @@ func (f *localFixture) today() *models.Bucket {
 // open returns a service of a new process.
 func (f *localFixture) open() *archive.Service {
 	f.t.Helper()
-	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: f.db.gorm()}), f.memory, lease.NewLocal(), nil, f.clock.Now, testenv.Log())
+	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: f.db.gorm()}), archive.FromTable(f.memory), lease.NewLocal(), f.clock.Now, testenv.Log())
 	f.t.Cleanup(s.Close)
 	return s
 }
@@ -203,7 +203,7 @@ func (f *localFixture) openSmall(db *gorm.DB) *archive.Service {
 	f.t.Helper()
 	store := archive.NewStore(archive.StoreOptions{Runs: db})
 	store.SetSizes(7, 11, 13, 17)
-	s := archive.New(store, f.memory, lease.NewLocal(), nil, f.clock.Now, testenv.Log())
+	s := archive.New(store, archive.FromTable(f.memory), lease.NewLocal(), f.clock.Now, testenv.Log())
 	f.t.Cleanup(s.Close)
 	return s
 }

@@ -34,7 +34,7 @@ func TestEnsurePartitionsConcurrently(t *testing.T) {
 		var callers sync.WaitGroup
 		for i := range 8 {
 			// Each service stands for another process.
-			s := archive.New(f.store, f.boards, lease.NewLocal(), nil, env.Clock.Now, env.Log)
+			s := archive.New(f.store, testenv.Source(f.boards), lease.NewLocal(), env.Clock.Now, env.Log)
 			t.Cleanup(s.Close)
 			callers.Go(func() {
 				if err := s.EnsurePartitions(t.Context()); err != nil {

@@ -6,35 +6,32 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"gorm.io/gorm"
 
 	"stepboard/models"
 	"stepboard/services/boards/score"
 )
 
-// CopyTo copies the rows of an archived bucket from SQLite into the archive of another database,
-// Postgres, and calls within in the transaction that stores them. It returns an error, and stores
+// Copy copies the rows of an archived bucket from the archive of one database, SQLite, into that of
+// another, Postgres, and calls within in the transaction that stores them. It returns an error, and stores
 // nothing, unless Postgres then has the rows that the bucket's latest complete run has counted, by
 // their number, sum of scores and hash. A bucket without rows, whose month was dropped, has nothing to
 // count. A query of SQLite, and a transaction of five statements; it holds few rows at a time.
-func (s *Store) CopyTo(ctx context.Context, target *Store, bucket *models.Bucket, within func(pgx.Tx) error) error {
-	from, ok := s.storage.(*sqlite)
-	to, isPostgres := target.storage.(*postgres)
-	if !ok || !isPostgres {
-		return fmt.Errorf("copy from %T to %T", s.storage, target.storage)
-	}
-	if err := to.ensurePartition(ctx, bucket.Day); err != nil {
+func Copy(ctx context.Context, from *gorm.DB, to *pgxpool.Pool, bucket *models.Bucket, within func(pgx.Tx) error) error {
+	target := &postgres{pool: to}
+	if err := target.ensurePartition(ctx, bucket.Day); err != nil {
 		return err
 	}
-	counted, err := s.counted(ctx, bucket)
+	counted, err := counted(from.WithContext(ctx), bucket)
 	if err != nil {
 		return err
 	}
-	return pgx.BeginFunc(ctx, to.pool, func(tx pgx.Tx) error {
+	return pgx.BeginFunc(ctx, to, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil {
 			return err
 		}
-		rows, err := from.copyRows(ctx, tx, bucket)
+		rows, err := copyRows(ctx, from, tx, bucket)
 		if err != nil {
 			return fmt.Errorf("copy %s %s: %w", bucket.Board, bucket.Name, err)
 		}
@@ -53,9 +50,9 @@ func (s *Store) CopyTo(ctx context.Context, target *Store, bucket *models.Bucket
 }
 
 // counted returns what the latest complete run of a bucket has counted.
-func (s *Store) counted(ctx context.Context, bucket *models.Bucket) (t totals, err error) {
+func counted(db *gorm.DB, bucket *models.Bucket) (t totals, err error) {
 	var run models.ArchiveRun
-	err = s.db.WithContext(ctx).Where("board = ? AND bucket = ? AND state = ?", bucket.Board, bucket.Name, models.ArchiveComplete).
+	err = db.Where("board = ? AND bucket = ? AND state = ?", bucket.Board, bucket.Name, models.ArchiveComplete).
 		Order("run DESC").Take(&run).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return t, errNoRun
@@ -64,10 +61,10 @@ func (s *Store) counted(ctx context.Context, bucket *models.Bucket) (t totals, e
 }
 
 // copyRows copies the current rows of a bucket and returns how many there are.
-func (s *sqlite) copyRows(ctx context.Context, tx pgx.Tx, bucket *models.Bucket) (int64, error) {
-	query := s.reports.WithContext(ctx).Raw(`
+func copyRows(ctx context.Context, from *gorm.DB, tx pgx.Tx, bucket *models.Bucket) (int64, error) {
+	query := from.WithContext(ctx).Raw(`
 		SELECT s.user_id, s.composite, s.rank FROM archive_versions v JOIN archived_scores s ON s.version = v.version
-		WHERE `+currentVersion+` ORDER BY s.user_id`, map[string]any{"board": bucket.Board, "bucket": bucket.Name})
+		WHERE `+currentVersion+` ORDER BY s.user_id`, namesOf(bucket))
 	rows, err := query.Rows() //nolint:sqlclosecheck // it does not see Close below
 	if err != nil {
 		return 0, err

@@ -52,7 +52,7 @@ func TestAnArchiverThatStandsStill(t *testing.T) {
 	reading, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	hot := &gatedStore{f.inRedis(), func(context.Context) { once.Do(func() { close(reading); <-goOn }) }}
-	stopped := archive.New(f.store, hot, unguardedLeases{}, nil, env.Clock.Now, env.Log)
+	stopped := archive.New(f.store, testenv.Source(hot), unguardedLeases{}, env.Clock.Now, env.Log)
 	defer stopped.Close()
 	failed := make(chan error, 1)
 	go func() {
@@ -176,7 +176,7 @@ func TestACompleteRunStaysComplete(t *testing.T) {
 	}
 	// Should it go on with the run, it fails at the first step.
 	broken := errors.New("stopped")
-	second := archive.New(f.store, &hookedStore{f.inRedis(), func(string) error { return broken }}, unguardedLeases{}, nil, clock, env.Log)
+	second := archive.New(f.store, archive.FromRedis(&hookedStore{f.inRedis(), func(string) error { return broken }}, nil), unguardedLeases{}, clock, env.Log)
 	defer second.Close()
 	if run, err := second.Archive(t.Context(), b, func(int64) {}); err != nil || run.State != models.ArchiveComplete || run.Attempts != 1 {
 		t.Errorf("run %+v, %v", run, err)

@@ -68,7 +68,7 @@ func TestConcurrentRunsWithASmallPool(t *testing.T) {
 		}
 		once.Do(func() { close(allTaken) })
 	}
-	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: small.Gorm, Pool: small.Pool}), &gatedStore{f.inRedis(), gate}, f.leases, nil, env.Clock.Now, env.Log)
+	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: small.Gorm, Pool: small.Pool}), archive.FromRedis(&gatedStore{f.inRedis(), gate}, nil), f.leases, env.Clock.Now, env.Log)
 	defer s.Close()
 	s.SetLimits(100, time.Hour)
 	ended := make(chan error, len(buckets))
@@ -149,7 +149,7 @@ func TestTheDeadlineOfARun(t *testing.T) {
 	env := testenv.Real(t)
 	f := newFixture(t, env, 1)
 	b, entries := f.dueBucket(1200)
-	s := archive.New(f.store, &gatedStore{f.inRedis(), func(ctx context.Context) { <-ctx.Done() }}, lease.NewLocal(), nil, env.Clock.Now, env.Log)
+	s := archive.New(f.store, archive.FromRedis(&gatedStore{f.inRedis(), func(ctx context.Context) { <-ctx.Done() }}, nil), lease.NewLocal(), env.Clock.Now, env.Log)
 	defer s.Close()
 	s.SetLimits(100, 50*time.Millisecond)
 	if _, err := s.Archive(t.Context(), b, func(int64) {}); err == nil {

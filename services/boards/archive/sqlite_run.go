@@ -82,22 +82,13 @@ func (s *sqlite) store(ctx context.Context, m *move, complete completion) (moved
 			_ = s.abandon(ctx, m.bucket)
 		}
 	}()
-	staged := int64(0)
-	if m.rows != nil {
-		if staged, err = s.stage(ctx, m); err != nil {
-			return m.rows.totals.rows, stored, err
-		}
-	}
 	for range maxBuilds {
 		b := &build{sqlite: s, move: m, ctx: ctx, codec: score.Of(m.bucket)}
-		stored, err = b.run(staged, complete)
+		stored, err = b.run(complete)
 		moved = b.moved
 		if !errors.Is(err, errCorrected) {
 			break
 		}
-	}
-	if m.rows != nil {
-		moved = m.rows.totals.rows
 	}
 	return moved, stored, err
 }
@@ -138,71 +129,12 @@ func building(tx *gorm.DB, version int64) error {
 	return found.Error
 }
 
-// stage copies the rows into a version of their own, which is never shown, and compares both.
-func (s *sqlite) stage(ctx context.Context, m *move) (version int64, err error) {
-	if version, err = s.begin(ctx, m.bucket); err != nil {
-		return 0, err
-	}
-	var has totals
-	codec := score.Of(m.bucket)
-	for more := true; more; {
-		var chunk []row
-		for len(chunk) < s.sizes.chunk && more {
-			var r row
-			if r, more, err = m.rows.next(); err != nil {
-				return 0, err
-			}
-			if more {
-				chunk = append(chunk, r)
-			}
-		}
-		if err := s.write(ctx, version, func(tx *gorm.DB) error { return stageChunk(tx, version, codec, chunk, &has) }); err != nil {
-			return 0, fmt.Errorf("copy into staging: %w", err)
-		}
-	}
-	if read := m.rows.totals; has != read {
-		return 0, fmt.Errorf("%w: read %v; the archive would hold %v", ErrVerification, read, has)
-	}
-	return version, nil
-}
-
-// stageChunk writes rows of which some may have a larger composite already, and adds to has those
-// that are there.
-func stageChunk(tx *gorm.DB, version int64, codec score.Codec, chunk []row, has *totals) error {
-	pairs, byUser := make([][2]int64, len(chunk)), make(map[models.RowID][]row, len(chunk))
-	for i, r := range chunk {
-		c, err := codec.Encode(r.score, r.reachedAt)
-		if err != nil {
-			return err
-		}
-		pairs[i] = [2]int64{int64(r.user), int64(c)}
-		byUser[r.user] = append(byUser[r.user], r)
-	}
-	err := tx.Exec(`
-		INSERT INTO archived_scores (version, user_id, composite, rank) SELECT ?, a, b, ? FROM ? WHERE true
-		ON CONFLICT DO UPDATE SET composite = excluded.composite WHERE excluded.composite > archived_scores.composite`,
-		version, unranked, lists.Pairs(tx, pairs)).Error
-	if err != nil {
-		return err
-	}
-	stored, err := entries(tx, `SELECT s.user_id, s.composite FROM archived_scores s WHERE s.version = ? AND s.user_id ?`,
-		version, lists.Is(tx, usersOf(byUser)))
-	for _, e := range stored {
-		for _, r := range byUser[e.User] {
-			if c, _ := codec.Encode(r.score, r.reachedAt); c <= e.Composite {
-				has.add(r)
-			}
-		}
-	}
-	return err
-}
-
 // run makes the version and shows it.
-func (b *build) run(staged int64, complete completion) (stored totals, err error) {
+func (b *build) run(complete completion) (stored totals, err error) {
 	if b.version, err = b.begin(b.ctx, b.bucket); err != nil {
 		return stored, err
 	}
-	if err := b.prepare(staged); err != nil {
+	if err := b.prepare(); err != nil {
 		return stored, err
 	}
 	if err := b.join(); err != nil {
@@ -216,11 +148,11 @@ func (b *build) run(staged int64, complete completion) (stored totals, err error
 		return stored, err
 	}
 	failpoint.Hit("archive_version.verified")
-	return stored, b.show(staged, stored, complete)
+	return stored, b.show(stored, complete)
 }
 
 // prepare reads what does not grow with the bucket.
-func (b *build) prepare(staged int64) (err error) {
+func (b *build) prepare() (err error) {
 	db := b.db.WithContext(b.ctx)
 	var current int64
 	err = db.Raw(`SELECT v.version FROM archive_versions v WHERE `+currentVersion, namesOf(b.bucket)).Scan(&current).Error
@@ -229,8 +161,6 @@ func (b *build) prepare(staged int64) (err error) {
 	}
 	b.former = func(after models.RowID) ([]models.Entry, error) { return b.rowsOf(current, after, "true") }
 	switch {
-	case b.rows != nil:
-		b.news = func(after models.RowID) ([]models.Entry, error) { return b.rowsOf(staged, after, notErased) }
 	case b.bucket.FromLedger && b.move.run > 1:
 		b.news = func(models.RowID) ([]models.Entry, error) { return nil, nil }
 	case b.bucket.FromLedger:
@@ -384,7 +314,7 @@ func keepReported(tx *gorm.DB, bucket *models.Bucket, codec score.Codec, reporte
 }
 
 // show makes the version the current one, unless corrections have changed since it was begun.
-func (b *build) show(staged int64, stored totals, complete completion) error {
+func (b *build) show(stored totals, complete completion) error {
 	err := b.db.WithContext(b.ctx).Transaction(func(tx *gorm.DB) error {
 		if err := building(tx, b.version); err != nil {
 			return err
@@ -394,7 +324,6 @@ func (b *build) show(staged int64, stored totals, complete completion) error {
 			return err
 		}
 		if !maps.Equal(now, b.held) {
-			// The staged rows serve the next build.
 			err := tx.Exec(`UPDATE archive_versions SET state = 'dropped' WHERE version = ?`, b.version).Error
 			return errors.Join(err, errCorrected)
 		}
@@ -403,7 +332,6 @@ func (b *build) show(staged int64, stored totals, complete completion) error {
 			args  []any
 		}{
 			{`UPDATE archive_versions SET state = 'dropped' WHERE board = ? AND bucket = ? AND state = 'current'`, []any{b.bucket.Board, b.bucket.Name}},
-			{`UPDATE archive_versions SET state = 'dropped' WHERE version = ?`, []any{staged}},
 			{`UPDATE archive_versions SET state = 'current' WHERE version = ?`, []any{b.version}},
 		} {
 			if err := tx.Exec(step.query, step.args...).Error; err != nil {

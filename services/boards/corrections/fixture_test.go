@@ -54,7 +54,7 @@ func newFixture(t testing.TB, env *testenv.Env, boards ...models.Board) *fixture
 	hot := env.Entries(env.Clock.Now, nil)
 	leases := lease.NewLocal()
 	f.outbox = outcomes.NewOutbox([]outcomes.Target{{URL: "https://example.com"}}, env.Clock.Now)
-	f.archive = archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool, Outbox: f.outbox}), hot, leases, nil, env.Clock.Now, env.Log)
+	f.archive = archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool, Outbox: f.outbox}), testenv.Source(hot), leases, env.Clock.Now, env.Log)
 	t.Cleanup(f.archive.Close)
 	f.process = f.newProcess()
 	return f

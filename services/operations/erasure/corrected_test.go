@@ -64,7 +64,7 @@ func newFixture(t testing.TB, env *testenv.Env) *fixture {
 	}
 	outbox := outcomes.NewOutbox([]outcomes.Target{{URL: "https://example.com"}}, env.Clock.Now)
 	f.events = results.NewEvents(outbox, env.Gorm, env.Clock.Now)
-	f.archive = archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool, Outbox: outbox}), f.boards, lease.NewLocal(), nil,
+	f.archive = archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool, Outbox: outbox}), testenv.Source(f.boards), lease.NewLocal(),
 		env.Clock.Now, env.Log)
 	t.Cleanup(f.archive.Close)
 	totals, decided := ledger.NewStore(env.Gorm, env.Gorm, env.Pool), corrections.NewStore(env.Gorm, env.Gorm, nil)

@@ -60,7 +60,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 	if err := f.catalog.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 		t.Fatal(err)
 	}
-	f.archive = archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool}), f.boards, lease.NewLocal(), nil, env.Clock.Now, env.Log)
+	f.archive = archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool}), testenv.Source(f.boards), lease.NewLocal(), env.Clock.Now, env.Log)
 	t.Cleanup(f.archive.Close)
 	f.ranking = ranking.New(f.options())
 	return f
@@ -174,7 +174,7 @@ func (f *fixture) makeDue(b *models.Bucket) { f.env.Clock.Set(b.ColdAt.Add(time.
 // otherArchive returns the archive of another process, with a hot store of its
 // own.
 func (f *fixture) otherArchive(hot board.Entries) *archive.Service {
-	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: f.env.Gorm, Pool: f.env.Pool}), hot, lease.NewLocal(), nil, f.env.Clock.Now, f.env.Log)
+	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: f.env.Gorm, Pool: f.env.Pool}), testenv.Source(hot), lease.NewLocal(), f.env.Clock.Now, f.env.Log)
 	f.t.Cleanup(s.Close)
 	return s
 }

@@ -3,6 +3,7 @@ package simulation_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"gorm.io/driver/postgres"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
 
 	"stepboard/config"
 	"stepboard/internal/stores"
@@ -25,8 +32,8 @@ import (
 	"stepboard/models"
 )
 
-// onPostgres is the store of worlds whose database is a Postgres: that of TEST_POSTGRES_DSN.
-const onPostgres = "postgres"
+// onServers is the store of worlds with Redis and Postgres: that of TEST_POSTGRES_DSN.
+const onServers = "servers"
 
 // lockTimeout is how long a statement waits for a lock, in milliseconds: of two digits, see
 // socket.Write. All steps are taken in one goroutine, so whoever holds the lock waits for this
@@ -86,7 +93,7 @@ var template = sync.OnceValue(func() string {
 	ctx, name := context.Background(), fmt.Sprintf("simulation_%d", os.Getpid())
 	administer("DROP DATABASE IF EXISTS "+name, "CREATE DATABASE "+name)
 	server := newGate()
-	st := must(connectPostgres(ctx, "127.0.0.1:1", name, time.Now, server))
+	st := must(connectServers(ctx, "127.0.0.1:1", name, time.Now, server))
 	must(st.Migrate(ctx))
 	must(st.Pool.Exec(ctx, timeSchema))
 	check(st.Close())
@@ -112,22 +119,60 @@ func (w *world) createDatabase() {
 
 func (w *world) dropDatabase() { administer("DROP DATABASE " + w.database) }
 
-// connectPostgres connects to an embedded Redis and to a database whose statements pass a gate.
-func connectPostgres(ctx context.Context, redisAddr, database string, clock models.Clock, gate *gate) (*stores.Stores, error) {
-	return stores.ConnectPostgres(ctx, redisAddr, config.Postgres{DSN: dsnOf(database), MaxConns: 20}, clock, func(c *pgxpool.Config) {
-		c.ConnConfig.RuntimeParams["lock_timeout"] = lockTimeout
-		c.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
-		c.ConnConfig.Tracer = tracer{gate}
-		c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // which depends on real time
-		dial := c.ConnConfig.DialFunc
-		c.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if !gate.reaches(sqlStore) {
-				return nil, errFault
-			}
-			conn, err := dial(ctx, network, addr)
-			return &socket{Conn: conn, gate: gate}, err
-		}
+// patience bounds what the service bounds more tightly: an interpreter of scripts, on a busy machine,
+// may take seconds.
+const patience = 30 * time.Second
+
+// openRedis returns a client of a Redis within this process.
+func openRedis(addr string) redis.UniversalClient {
+	return redis.NewClient(&redis.Options{
+		Addr: addr, DialTimeout: patience, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience, MaxRetries: 1,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
+}
+
+// connectServers opens the stores of a process of the service, with connections whose statements pass
+// a gate instead of the service's own. All kinds of work share them.
+func connectServers(ctx context.Context, redisAddr, database string, clock models.Clock, gate *gate) (*stores.Stores, error) {
+	cfg := config.Default()
+	cfg.Redis.Addrs, cfg.Postgres.DSN = []string{redisAddr}, dsnOf(database)
+	st, err := stores.Open(ctx, cfg, clock, nil)
+	if err != nil {
+		return nil, err
+	}
+	pool, gormNow := gatedPool(ctx, st.Pool.Config(), gate), st.Gorm.NowFunc
+	for _, work := range st.Works() {
+		check(work.SQL.Close())
+		work.Pool.Close()
+	}
+	check(st.Redis.Close())
+	db := sql.OpenDB(stdlib.GetPoolConnector(pool))
+	db.SetMaxIdleConns(0) // the pool keeps them
+	shared := stores.Database{Pool: pool, SQL: db, Gorm: must(gorm.Open(postgres.New(postgres.Config{Conn: db}), &gorm.Config{
+		NowFunc: gormNow, TranslateError: true, SkipDefaultTransaction: true, DisableAutomaticPing: true, QueryFields: true, Logger: logger.Discard,
+	}))}
+	st.Redis, st.Database = openRedis(redisAddr), shared
+	st.Friends, st.Increments, st.Reports, st.Jobs, st.Archive, st.Probes = shared, shared, shared, shared, shared, shared
+	return st, nil
+}
+
+// gatedPool returns a pool of other connections with the same settings.
+func gatedPool(ctx context.Context, c *pgxpool.Config, gate *gate) *pgxpool.Pool {
+	c.MaxConns = 20
+	c.ConnConfig.ConnectTimeout = patience
+	c.ConnConfig.RuntimeParams["lock_timeout"] = lockTimeout
+	c.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
+	c.ConnConfig.Tracer = tracer{gate}
+	c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // which depends on real time
+	dial := c.ConnConfig.DialFunc
+	c.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if !gate.reaches(sqlStore) {
+			return nil, errFault
+		}
+		conn, err := dial(ctx, network, addr)
+		return &socket{Conn: conn, gate: gate}, err
+	}
+	return must(pgxpool.NewWithConfig(ctx, c))
 }
 
 // reaches reports whether a store can be reached.
