@@ -19,53 +19,53 @@ type Config struct {
 	HTTP           HTTP          `koanf:"http" doc:"Where the API listens."`
 	Redis          Redis         `koanf:"redis" doc:"The boards of the last days. serve requires maxmemory-policy noeviction."`
 	Postgres       Postgres      `koanf:"postgres" doc:"Everything that must outlive Redis."`
-	Auth           Auth          `koanf:"auth" doc:"Which tokens are accepted. serve requires a secret or a JWKS, or both."`
-	Limits         Limits        `koanf:"limits" doc:"How often a caller may call, over all processes. Calls over a limit get 429 with Retry-After. If Redis does not answer in time, calls pass uncounted. Tokens of scope service or admin have no limit."`
+	Auth           Auth          `koanf:"auth" doc:"Which tokens are accepted. serve requires a secret or a JWKS."`
+	Limits         Limits        `koanf:"limits" doc:"How often a caller may call, over all processes. 0: no limit. docs/operations.md#limiting-calls says how calls are counted."`
 	Ingest         Ingest        `koanf:"ingest" doc:"How uploads reach the boards."`
-	Boards         []Board       `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"A list of boards, each with a name of its own. A board that is taken out of the list is served as before and takes uploads. serve logs its name at the start, as config check --connect does, unless it is an event that is over."`
+	Boards         []Board       `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"A list of boards. A board that is taken out of it is served as before and takes uploads; serve and config check --connect name it, unless it is an event that is over."`
 	Rankings       Rankings      `koanf:"rankings" doc:"How rankings are read."`
-	Cache          Cache         `koanf:"cache" doc:"Sets in Redis of friends, of members of groups, and of users who are not shown to a user."`
+	Cache          Cache         `koanf:"cache" doc:"Sets in Redis of friends, members of groups, and users who are not shown."`
 	Directory      Directory     `koanf:"directory" doc:"The directory of users: user ids, nicknames and avatars."`
 	Friends        Friends       `koanf:"friends" doc:"Friend requests, and the past days that friends show each other."`
-	HotDays        int           `koanf:"hot_days" validate:"min=2,max=30" doc:"How many days a day stays in Redis after its own, 2 to 30; on a board with more open_days, a day longer than it takes uploads. A change takes effect with the next day that is made."`
+	HotDays        int           `koanf:"hot_days" validate:"min=2,max=30" doc:"How many days a day stays in Redis after its own, 2 to 30, and at least a day longer than it takes uploads. A change takes effect with the next day that is made."`
 	Archive        Archive       `koanf:"archive" doc:"Days that have left Redis, in Postgres."`
 	Ledger         Ledger        `koanf:"ledger" doc:"Increments of event and rolling boards, in Postgres."`
-	Webhooks       []Webhook     `koanf:"webhooks" validate:"max=20,unique=URL,dive" doc:"Addresses of the app's backend that outcomes are sent to, each with a url of its own. docs/webhooks.md describes them."`
+	Webhooks       []Webhook     `koanf:"webhooks" validate:"max=20,unique=URL,dive" doc:"Addresses of the app's backend that outcomes are sent to. docs/webhooks.md describes them."`
 	Jobs           Jobs          `koanf:"jobs" doc:"Recurring work, done by one process at a time."`
 	Clock          Clock         `koanf:"clock" doc:"The clock of the service."`
-	StartupTimeout time.Duration `koanf:"startup_timeout" validate:"min=0,max=1h" doc:"How long serve waits at its start for Redis, Postgres and the queue, 0s to 1h."`
+	StartupTimeout time.Duration `koanf:"startup_timeout" validate:"min=0,max=1h" doc:"How long serve waits at its start for stores and queue, 0s to 1h."`
 	Page           Page          `koanf:"page" doc:"The page and the console."`
 	Log            Log           `koanf:"log" doc:"The log, which goes to standard error."`
-	Traces         Traces        `koanf:"traces" doc:"OpenTelemetry traces. docs/operations.md describes them."`
+	Traces         Traces        `koanf:"traces" doc:"OpenTelemetry traces. docs/operations.md#traces describes them."`
 }
 
 // Page holds the settings of what browsers show.
 type Page struct {
-	LoginURL   string `koanf:"login_url" validate:"omitempty,http_url" example:"https://app.example.com/login" doc:"Address of the app's login, to which the page sends people who are not signed in, with return_to. Empty: the page asks for a token. docs/guide.md says how the login sends them back."`
+	LoginURL   string `koanf:"login_url" validate:"omitempty,http_url" example:"https://app.example.com/login" doc:"Address of the app's login, to which the page sends people who are not signed in (docs/guide.md#a-token). Empty: the page asks for a token."`
 	GrafanaURL string `koanf:"grafana_url" validate:"omitempty,http_url" example:"https://grafana.example.com/d/stepboard" doc:"Address of a dashboard that the console links to. Empty: none."`
 }
 
 // Data holds the place of a data folder.
 type Data struct {
-	Dir string `koanf:"dir" doc:"Folder in which one process keeps everything, such as /var/lib/stepboard; --data is short for it. Not beside settings of redis, postgres and ingest. Without keys in auth, a secret is made in it."`
+	Dir string `koanf:"dir" doc:"Folder in which one process keeps everything, such as /var/lib/stepboard; --data is short for it. Not with settings of redis, postgres and ingest."`
 }
 
 // HTTP holds the settings of the listeners.
 type HTTP struct {
-	Addr           string `koanf:"addr" validate:"hostport" doc:"Address to listen on, as host:port. Without a host (:8080): every address of the machine."`
-	BasePath       string `koanf:"base_path" validate:"omitempty,basepath" example:"/steps" doc:"Path of the service's public address, such as /steps for https://example.com/steps/, of letters, digits and .-_~. Requests may arrive with it or without. Empty: the service has an origin of its own."`
-	PprofAddr      string `koanf:"pprof_addr" validate:"omitempty,loopback" doc:"Address for profiles (/debug/pprof/), on this machine alone, such as 127.0.0.1:6060. Empty: no profiles."`
-	MetricsAddr    string `koanf:"metrics_addr" validate:"omitempty,hostport" doc:"Address for /metrics, as host:port; /healthz and /readyz are there, too, and wait for no caller. Let only Prometheus and probes reach it. Empty: /metrics is served on http.addr, as the probes always are."`
-	MaxConnections int    `koanf:"max_connections" validate:"min=1,max=1000000" doc:"Most open connections to http.addr, 1 to 1000000, besides 16 for probes. Above it, each new one closes an idle connection of the address with most idle ones; if none is idle, calls on new ones get 503, except for probes. Idle connections of 127.0.0.1, ::1 and http.trusted_proxies are never closed for others. Each connection, such as a stream, needs an open file."`
-	TLSCert        string `koanf:"tls_cert" example:"/etc/stepboard/fullchain.pem" doc:"PEM file of the certificate of http.addr, with its chain. A renewed one is served without a restart. Empty: plain HTTP, or http.acme_hosts."`
+	Addr           string `koanf:"addr" validate:"hostport" doc:"Address to listen on, as host:port; :8080 is every address of the machine."`
+	BasePath       string `koanf:"base_path" validate:"omitempty,basepath" example:"/steps" doc:"Path of the service's public address, such as /steps for https://example.com/steps/, of letters, digits and .-_~. Requests may arrive with it or without."`
+	PprofAddr      string `koanf:"pprof_addr" validate:"omitempty,loopback" doc:"Address for profiles (/debug/pprof/), on this machine only, such as 127.0.0.1:6060. Empty: no profiles."`
+	MetricsAddr    string `koanf:"metrics_addr" validate:"omitempty,hostport" doc:"Address for /metrics and the probes, as host:port. Let only Prometheus and probes reach it. Empty: /metrics is served on http.addr, as the probes always are."`
+	MaxConnections int    `koanf:"max_connections" validate:"min=1,max=1000000" doc:"Most open connections to http.addr, 1 to 1000000, besides 16 for probes; each needs an open file. docs/operations.md#connections-of-clients says what happens above it."`
+	TLSCert        string `koanf:"tls_cert" example:"/etc/stepboard/fullchain.pem" doc:"PEM file of the certificate of http.addr, with its chain. A renewed one is served without a restart."`
 	TLSKey         string `koanf:"tls_key" example:"/etc/stepboard/privkey.pem" doc:"PEM file of the key of http.tls_cert."`
 	// ACMEHosts are the only names for which certificates are obtained.
-	ACMEHosts     []string `koanf:"acme_hosts" validate:"dive,fqdn" doc:"Names of the service, such as steps.example.com, for which it obtains certificates from Let's Encrypt, whose terms you thereby accept. It needs data.dir."`
-	ACMEDirectory string   `koanf:"acme_directory" validate:"omitempty,http_url" doc:"Address of the directory of another authority that speaks ACME, for http.acme_hosts. SSL_CERT_FILE names its root certificate. Empty: Let's Encrypt."`
+	ACMEHosts     []string `koanf:"acme_hosts" validate:"dive,fqdn" doc:"Names of the service, such as steps.example.com, for which it obtains certificates from Let's Encrypt, whose terms you thereby accept. Needs data.dir."`
+	ACMEDirectory string   `koanf:"acme_directory" validate:"omitempty,http_url" doc:"ACME directory of another authority for http.acme_hosts. SSL_CERT_FILE names its root certificate. Empty: Let's Encrypt."`
 	// CORSOrigins are compared with the Origin of a call, whatever the case.
-	CORSOrigins []string `koanf:"cors_origins" validate:"dive,origin" doc:"Origins of pages that may call the API from a browser, such as https://app.example.com or capacitor://localhost, without a path. *: every page, which still needs the visitor's token. Empty: only pages of the service's own origin."`
+	CORSOrigins []string `koanf:"cors_origins" validate:"dive,origin" doc:"Origins of pages that may call the API from a browser, such as https://app.example.com or capacitor://localhost. *: every page, which still needs the visitor's token. Empty: only pages of the service's own origin."`
 	// TrustedProxies are the only senders whose X-Forwarded-For is read.
-	TrustedProxies []string `koanf:"trusted_proxies" validate:"dive,cidr|ip" doc:"Addresses or networks (10.0.0.0/8) of the proxies in front of the service. Only their X-Forwarded-For is read, to find the caller's address."`
+	TrustedProxies []string `koanf:"trusted_proxies" validate:"dive,cidr|ip" doc:"Addresses or networks (10.0.0.0/8) of the proxies in front of the service. Only their X-Forwarded-For is believed."`
 }
 
 // Redis holds the connection to the boards' Redis.
@@ -78,13 +78,13 @@ type Redis struct {
 	SentinelUsername string   `koanf:"sentinel_username" doc:"Mode sentinel: ACL user of the Sentinels."`
 	SentinelPassword string   `koanf:"sentinel_password" secret:"true" example:"change-me" doc:"Mode sentinel: password of the Sentinels."`
 	TLS              bool     `koanf:"tls" doc:"Connect with TLS. The system's certificates are trusted."`
-	KeyPrefix        string   `koanf:"key_prefix" validate:"max=40,excludesall={}" doc:"Prefix of every key, to share a server with other programs; at most 40 characters, without { and }."`
+	KeyPrefix        string   `koanf:"key_prefix" validate:"max=40,excludesall={}" doc:"Prefix of every key, to share a server; at most 40 characters, without { and }."`
 }
 
 // Postgres holds the connection to Postgres.
 type Postgres struct {
-	DSN         string `koanf:"dsn" secret:"dsn" example:"postgres://stepboard:change-me@127.0.0.1:5432/stepboard" doc:"Connection string, as a URL or as keywords (host=db user=stepboard dbname=stepboard). Required by every command that uses Postgres."`
-	MaxConns    int    `koanf:"max_conns" validate:"min=5,max=1000" doc:"Most connections of one process, 5 to 1000. Increments, friends, lookups, reports and jobs get a fifth each. The archive, leases and probes take up to 18 more. The sum over all processes must stay below the server's max_connections."`
+	DSN         string `koanf:"dsn" secret:"dsn" example:"postgres://stepboard:change-me@127.0.0.1:5432/stepboard" doc:"Connection string, as a URL or as keywords (host=db user=stepboard dbname=stepboard)."`
+	MaxConns    int    `koanf:"max_conns" validate:"min=5,max=1000" doc:"Most connections of one process, 5 to 1000, of which each kind of work gets a fifth. The archive, leases and probes take up to 18 more. The sum over all processes must stay below the server's max_connections."`
 	AutoMigrate bool   `koanf:"auto_migrate" doc:"Let serve, archive and import bring the schema up to date. Otherwise stepboard migrate up must run first."`
 }
 
@@ -92,37 +92,37 @@ type Postgres struct {
 // JWKS.
 type Auth struct {
 	HS256Secret         string        `koanf:"hs256_secret" validate:"omitempty,minbytes=32" secret:"true" example:"change-me" doc:"Secret of HS256 tokens, 32 bytes or more; openssl rand -hex 32 makes one. stepboard token signs with it."`
-	HS256PreviousSecret string        `koanf:"hs256_previous_secret" validate:"omitempty,minbytes=32" secret:"true" example:"change-me" doc:"The secret before hs256_secret, whose tokens are still accepted. To change the secret: move the old one here and set a new one, restart every process, let the backend sign with the new one, and remove the old one when its last token has expired."`
-	JWKSURL             string        `koanf:"jwks_url" validate:"omitempty,http_url" secret:"url" example:"https://login.example.com/.well-known/jwks.json" doc:"Address of the public keys of RS256 (2048 bits or more), ES256 and EdDSA tokens, without user and password. Keys whose use is not sig, or whose key_ops lack verify, are not used."`
+	HS256PreviousSecret string        `koanf:"hs256_previous_secret" validate:"omitempty,minbytes=32" secret:"true" example:"change-me" doc:"The secret before hs256_secret, whose tokens are still accepted. docs/operations.md#tokens says how to change the secret."`
+	JWKSURL             string        `koanf:"jwks_url" validate:"omitempty,http_url" secret:"url" example:"https://login.example.com/.well-known/jwks.json" doc:"Address of the public keys of RS256 (2048 bits or more), ES256 and EdDSA tokens, without user and password. Keys with another use than sig, or key_ops without verify, are skipped."`
 	Issuer              string        `koanf:"issuer" doc:"The iss that tokens must have. Empty: not checked."`
 	Audience            string        `koanf:"audience" doc:"The aud that tokens must have. Empty: not checked."`
-	Leeway              time.Duration `koanf:"leeway" validate:"min=0,max=10m" doc:"How long a token is accepted before its iat and nbf and after its exp, 0 to 10m, because clocks differ."`
-	MaxTokenLifetime    time.Duration `koanf:"max_token_lifetime" validate:"min=0" doc:"Longest time from a token's iat (without one: from now) to its exp, such as 24h; tokens that are valid for longer are refused. 0: any."`
+	Leeway              time.Duration `koanf:"leeway" validate:"min=0,max=10m" doc:"How long a token is accepted before its iat and nbf and after its exp, 0 to 10m."`
+	MaxTokenLifetime    time.Duration `koanf:"max_token_lifetime" validate:"min=0" doc:"Longest time from a token's iat (without one: from now) to its exp, such as 24h. 0: any."`
 }
 
 // Limits holds the rate limits of callers.
 type Limits struct {
-	UserPerMinute     int `koanf:"user_per_minute" validate:"min=0,max=1000000" doc:"Most calls of a user in a minute. 0: no limit."`
-	AddressPerMinute  int `koanf:"address_per_minute" validate:"min=0,max=10000000" doc:"Most calls of users from an address in a minute; and, counted apart, most calls without a valid token. 0: no limit. Behind a proxy, set http.trusted_proxies; otherwise all of its callers share one limit."`
-	JoinsPerMinute    int `koanf:"joins_per_minute" validate:"min=0,max=1000000" doc:"Most calls in a minute, a backend's included, that try an invite code of a group or a friend for a user. 0: no limit."`
-	HidingsPerHour    int `koanf:"hidings_per_hour" validate:"min=0,max=1000000" doc:"How often a user may begin and end to hide from everybody in an hour. 0: no limit."`
-	StreamsPerAddress int `koanf:"streams_per_address" validate:"min=0,max=1000000" doc:"Most open streams from an address, in one process. 0: no limit. A user has at most five. Behind a proxy, set http.trusted_proxies."`
+	UserPerMinute     int `koanf:"user_per_minute" validate:"min=0,max=1000000" doc:"Most calls of a user in a minute."`
+	AddressPerMinute  int `koanf:"address_per_minute" validate:"min=0,max=10000000" doc:"Most calls of users from an address in a minute; and, counted apart, most calls without a valid token. Behind a proxy, set http.trusted_proxies; otherwise all of its callers share one limit."`
+	JoinsPerMinute    int `koanf:"joins_per_minute" validate:"min=0,max=1000000" doc:"Most calls in a minute, a backend's included, that try an invite code for a user."`
+	HidingsPerHour    int `koanf:"hidings_per_hour" validate:"min=0,max=1000000" doc:"How often a user may start or stop hiding from everybody in an hour."`
+	StreamsPerAddress int `koanf:"streams_per_address" validate:"min=0,max=1000000" doc:"Most open streams from an address, in one process. A user has at most five."`
 }
 
 // Ingest holds the settings of uploads and queues.
 type Ingest struct {
-	Mode          string        `koanf:"mode" validate:"oneof=direct redis kafka" doc:"direct: an upload is on its board before it is answered with 200. redis, kafka: it is in a queue before it is answered with 202, and a consumer applies it. A queue absorbs peaks; boards lag by flush_interval."`
-	FlushInterval time.Duration `koanf:"flush_interval" validate:"min=1ms,max=1h" doc:"How long a consumer gathers updates, 1ms to 1h, of which it applies each user's largest."`
+	Mode          string        `koanf:"mode" validate:"oneof=direct redis kafka" doc:"direct: an upload is on its board before it is answered with 200. redis, kafka: it is in a queue before it is answered with 202; a consumer applies it after flush_interval."`
+	FlushInterval time.Duration `koanf:"flush_interval" validate:"min=1ms,max=1h" doc:"How long a consumer gathers updates, 1ms to 1h; it applies each user's largest."`
 	BatchSize     int           `koanf:"batch_size" validate:"min=1,max=10000000" doc:"Most updates that a consumer gathers, 1 to 10000000, of about 100 bytes each."`
-	Rewind        time.Duration `koanf:"rewind" validate:"min=1s,max=24h" doc:"How much of the queue is applied again after a restart or failover of the boards' Redis, which may have lost its last writes, 1s to 24h."`
+	Rewind        time.Duration `koanf:"rewind" validate:"min=1s,max=24h" doc:"How much of the queue is applied again after a restart or failover of the boards' Redis, 1s to 24h."`
 	Redis         IngestRedis   `koanf:"redis" doc:"The queue of mode redis: a stream."`
-	Kafka         IngestKafka   `koanf:"kafka" doc:"The queue of mode kafka: a topic. It must exist, must not be compacted, and must keep records for hot_days + 2 days, or for 3 days more than the most open_days of a board, if that is longer."`
+	Kafka         IngestKafka   `koanf:"kafka" doc:"The queue of mode kafka: a topic, which must exist. docs/operations.md#queues says with which settings."`
 }
 
 // IngestRedis holds the settings of mode redis, whose queue is a stream.
 type IngestRedis struct {
 	Mode       string        `koanf:"mode" validate:"oneof=single sentinel cluster" doc:"As redis.mode, if addrs is set."`
-	Addrs      []string      `koanf:"addrs" validate:"dive,hostport" doc:"As redis.addrs. Empty: the boards' Redis. A queue on a server of its own outlives that."`
+	Addrs      []string      `koanf:"addrs" validate:"dive,hostport" doc:"As redis.addrs. Empty: the boards' Redis, with which the queue would be lost."`
 	MasterName string        `koanf:"master_name" example:"stepboard" doc:"As redis.master_name."`
 	Username   string        `koanf:"username" doc:"ACL user. Empty: the default user."`
 	Password   string        `koanf:"password" secret:"true" example:"change-me" doc:"Password."`
@@ -154,13 +154,13 @@ type IngestKafka struct {
 type Board struct {
 	Name         string    `koanf:"name" validate:"required" doc:"1 to 40 of a-z, 0-9 and -."`
 	Kind         string    `koanf:"kind" doc:"daily: the highest total that clients report for a day. event: the sum of a backend's increments from start to end. rolling: the sum of the increments of the last hours."`
-	TimeZone     string    `koanf:"time_zone" doc:"IANA zone in which days begin and end; or local: a day is a date on each user's own calendar, from UTC+14 to UTC-12, on daily boards."`
-	OpenDays     int       `koanf:"open_days" validate:"min=0,max=30" doc:"How many days before today take uploads on a daily board, 0 to 30. Other boards have none."`
+	TimeZone     string    `koanf:"time_zone" doc:"IANA zone in which days begin and end. local, on daily boards: a day is a date on each user's own calendar, from UTC+14 to UTC-12."`
+	OpenDays     int       `koanf:"open_days" validate:"min=0,max=30" doc:"How many days before today take uploads on a daily board, 0 to 30."`
 	MaxScore     int64     `koanf:"max_score" doc:"Largest score that is accepted. On a daily board, ties are decided to the millisecond up to 33554431, and to the second up to 17179869183; with 30 open_days up to 2097151 and 2147483647; with 2 open_days and local days to the millisecond up to 16777215. A rolling board takes sums up to 8388607; for events see end. A larger value stops the start."`
 	Shards       int       `koanf:"shards" doc:"Sorted sets that a bucket is split into by user, 1 to 1024."`
 	Global       string    `koanf:"global" validate:"oneof=users service" doc:"Who may read top and around, which show strangers: users, or service for backends only."`
 	ChangeStream bool      `koanf:"change_stream" doc:"Write the changes of new buckets to streams in Redis while a process has rankings.max_staleness; uploads then cost Redis about half as much again. Not for rolling boards."`
-	ReviewAbove  int64     `koanf:"review_above" doc:"Scores above this, less than max_score, are listed for operators to look at. It applies at once. 0: none are listed."`
+	ReviewAbove  int64     `koanf:"review_above" doc:"Scores above this, less than max_score, are listed for operators. It applies at once. 0: none are."`
 	Start        time.Time `koanf:"start" doc:"When an event begins, in quotes and with its offset from UTC. Required by events."`
 	End          time.Time `koanf:"end" doc:"When an event ends. A max_score of n bits leaves it 2^(53 - n) seconds: 97 days for 1073741823, 34 years for 8388607. Ties are decided to the millisecond if the event lasts less than a thousandth of that, and otherwise to the second."`
 	Window       int       `koanf:"window" doc:"Hours that count on a rolling board, the current hour included, 1 to 168. 0: 24."`
@@ -179,7 +179,7 @@ type Ledger struct {
 // Webhook is an address that outcomes are sent to.
 type Webhook struct {
 	URL            string   `koanf:"url" validate:"http_url" doc:"An http or https address, without user, password, query and fragment. Redirects are not followed."`
-	Secrets        []string `koanf:"secrets" validate:"min=1,max=2,dive,whsec" secret:"true" doc:"One or two secrets that requests are signed with: whsec_ and 24 to 64 random bytes in base64 (echo whsec_$(openssl rand -base64 32)). List the new and the old one while you change it."`
+	Secrets        []string `koanf:"secrets" validate:"min=1,max=2,dive,whsec" secret:"true" doc:"One or two secrets that requests are signed with, two while you change it: whsec_ and 24 to 64 random bytes in base64 (echo whsec_$(openssl rand -base64 32))."`
 	Events         []string `koanf:"events" validate:"dive,outcome" doc:"The events that are sent. Empty: all of them."`
 	PrivateNetwork bool     `koanf:"private_network" doc:"Permit addresses of this machine, of private networks and for other special purposes."`
 }
@@ -187,7 +187,7 @@ type Webhook struct {
 // Jobs holds the schedules of recurring work.
 type Jobs struct {
 	ArchiveCron string `koanf:"archive_cron" doc:"When days are archived, in the zone of each board, or in UTC if its days are local: minute, hour, day of the month, month, day of the week. A missed run is made up for."`
-	DigestCron  string `koanf:"digest_cron" doc:"When the webhook digest.ready is sent, such as 30 20 * * *, as in jobs.archive_cron. Of several times in a day the first one counts. Empty: never."`
+	DigestCron  string `koanf:"digest_cron" doc:"When the webhook digest.ready is sent, such as 30 20 * * *, as in jobs.archive_cron; once a day. Empty: never."`
 }
 
 // Clock holds the shift of the service's time.
@@ -205,31 +205,31 @@ type Log struct {
 type Traces struct {
 	Endpoint string `koanf:"endpoint" validate:"omitempty,http_url" doc:"Address of a collector that takes OTLP over HTTP, such as http://127.0.0.1:4318; /v1/traces is added. OTEL_EXPORTER_OTLP_HEADERS=name=value adds headers. Empty: nothing is traced."`
 	// Ratio is 0.01 by default, which is enough for a service under load.
-	Ratio float64 `koanf:"ratio" validate:"gt=0,max=1" doc:"Share of the calls that are traced, more than 0 and at most 1, whatever the caller's traceparent says."`
+	Ratio float64 `koanf:"ratio" validate:"gt=0,max=1" doc:"Share of the calls that are traced, more than 0 and at most 1."`
 }
 
 // Friends holds the limits of friend requests, and how far back friends see each other.
 type Friends struct {
 	MaxPending     int `koanf:"max_pending" validate:"min=1,max=10000" doc:"Most unanswered friend requests of a user, 1 to 10000. Further ones get 429."`
-	RequestsPerDay int `koanf:"requests_per_day" validate:"min=1,max=10000" doc:"Most friend requests that a user sends in the 24 hours from the first on, 1 to 10000, withdrawn ones included. Further ones get 429."`
+	RequestsPerDay int `koanf:"requests_per_day" validate:"min=1,max=10000" doc:"Most friend requests that a user sends in 24 hours from the first on, 1 to 10000, withdrawn ones included. Further ones get 429."`
 	HistoryDays    int `koanf:"history_days" validate:"min=0,max=36500" doc:"For how many days before their friendship began friends see each other's archived scores, 0 to 36500. Days that are still in Redis are always shown."`
 }
 
 // Rankings configures how rankings are read.
 type Rankings struct {
-	MaxStaleness time.Duration `koanf:"max_staleness" validate:"omitempty,min=100ms,max=10s" doc:"How old a ranking may be, 100ms to 10s. A process then keeps copies of the current buckets of boards with change_stream, and asks Redis only where a copy may be older. 0s: it always asks Redis. Without Redis rankings are never stale, and it must be 0s."`
-	Memory       Size          `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for these copies, at least 1 MB. A bucket takes 8 bytes for each user of the app, in steps of 524 KB. A bucket without room is read from Redis. Sets of friends and members take what is left, about 3 bytes for each person; without Redis, all of it."`
+	MaxStaleness time.Duration `koanf:"max_staleness" validate:"omitempty,min=100ms,max=10s" doc:"How old a ranking may be, 100ms to 10s. A process then keeps copies of the current buckets of boards with change_stream, and asks Redis only where a copy may be older. 0s: it always asks Redis; required without Redis, where rankings are never stale."`
+	Memory       Size          `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for these copies, at least 1 MB. A bucket takes 8 bytes for each user of the app, in steps of 524 KB; without room it is read from Redis. Sets of friends and members take what is left, about 3 bytes for each person; without Redis, all of it."`
 	OrderMemory  Size          `koanf:"order_memory" doc:"Memory of a process for the order of these copies, from which it answers top, around and me: 19 bytes for each user with a score. A bucket without room, or all with 0, are read from Redis."`
 }
 
 // Cache configures the copies of sets.
 type Cache struct {
-	SetsTTL time.Duration `koanf:"sets_ttl" validate:"min=1m,max=24h" doc:"How long a set of friends or members is kept after it was loaded, 1m to 24h. A ranking whose sets are missing reads them in SQL, which costs about as much as the ranking itself. It bounds how long a set can be wrong after a failover of Redis lost its removal."`
+	SetsTTL time.Duration `koanf:"sets_ttl" validate:"min=1m,max=24h" doc:"How long a set is kept after it was loaded, 1m to 24h, and so how long it can be wrong after a failover of Redis lost its removal. A ranking whose sets are missing costs about twice as much."`
 }
 
 // Directory configures the directory of users.
 type Directory struct {
-	Memory Size `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for records and row ids of users, at least 1 MB. 128 MB hold about a million users, or 900000 if their ids are UUIDs. Others are read from Redis, in one more round trip, or without Redis from SQL."`
+	Memory Size `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for users, at least 1 MB. 128 MB hold about a million, or 900000 if their ids are UUIDs. Others are read from Redis, or without it from SQL."`
 }
 
 // Default returns the settings used when nothing is configured.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
 
@@ -108,7 +109,7 @@ Settings come from four places, and each overrides the one before: the defaults,
 a YAML file (` + "`stepboard.yaml`" + ` in the current folder, or ` + "`--config FILE`" + `), the
 environment, and the command line. ` + "`http.addr`" + ` is ` + "`STEPBOARD_HTTP__ADDR`" + ` in the
 environment (two underscores between levels) and ` + "`--http.addr`" + ` on the command line.
-There, lists have commas between their items.
+In both, commas separate the items of a list.
 
 An unknown key or a bad value stops the start, and the message names it.
 ` + "`stepboard config check`" + ` looks for such mistakes, and with ` + "`--connect`" + ` also at the servers;
@@ -117,19 +118,18 @@ An unknown key or a bad value stops the start, and the message names it.
 `
 
 const boardsTail = `
-In the environment and on the command line the boards are a list in YAML:
+In the environment and on the command line, the boards are a list in YAML:
 ` + "`STEPBOARD_BOARDS='[{name: steps, shards: 4}]'`" + `.
 
-Boards are stored in Postgres when ` + "`serve`" + ` starts. A bucket (a day, an event) keeps
-the definition that it was made with, in the two hours before it begins: a change of
+Boards are stored when ` + "`serve`" + ` starts. A bucket (a day, an event) keeps the
+definition that it was made with, in the two hours before it begins: a change of
 ` + "`time_zone`, `open_days`, `max_score`, `shards`" + ` or ` + "`change_stream`" + ` takes effect with the
 next day that is made. ` + "`serve`" + ` refuses a change of an event or rolling board that is under
 way, and of a board's kind. ` + "`POST /v1/admin/boards`" + ` defines a board while the service runs.
 `
 
 const webhooksTail = `
-In the environment and on the command line the webhooks are a list in YAML:
-` + "`STEPBOARD_WEBHOOKS='[{url: \"https://example.com/stepboard\", secrets: [whsec_…]}]'`" + `.
+In the environment: ` + "`STEPBOARD_WEBHOOKS='[{url: \"https://example.com/stepboard\", secrets: [whsec_…]}]'`" + `.
 All processes should have the same ones: the process in which something happens decides where
 it is sent.
 `
@@ -195,6 +195,9 @@ func shown(f field) string {
 	return "none"
 }
 
+// links finds the documents, and sections of them, that a description names.
+var links = regexp.MustCompile(`docs/([a-z]+\.md)(#[a-z-]+)?`)
+
 // marked sets the names of settings and files in a description as code, and
 // links to documents.
 func marked(doc string) string {
@@ -204,8 +207,7 @@ func marked(doc string) string {
 			pairs = append(pairs, s.Key, "`"+s.Key+"`")
 		}
 	}
-	pairs = append(pairs, "docs/operations.md", "[operations.md](operations.md#traces)", "docs/webhooks.md", "[webhooks.md](webhooks.md)")
-	return strings.NewReplacer(pairs...).Replace(doc)
+	return links.ReplaceAllString(strings.NewReplacer(pairs...).Replace(doc), "[$1]($1$2)")
 }
 
 const exampleHead = `# Every setting of Stepboard, with its default. Copy this file to stepboard.yaml,
