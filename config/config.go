@@ -124,9 +124,9 @@ type IngestRedis struct {
 	Mode       string        `koanf:"mode" validate:"oneof=single sentinel cluster" doc:"As redis.mode, if addrs is set."`
 	Addrs      []string      `koanf:"addrs" validate:"dive,hostport" doc:"As redis.addrs. Empty: the boards' Redis, with which the queue would be lost."`
 	MasterName string        `koanf:"master_name" example:"stepboard" doc:"As redis.master_name."`
-	Username   string        `koanf:"username" doc:"ACL user. Empty: the default user."`
-	Password   string        `koanf:"password" secret:"true" example:"change-me" doc:"Password."`
-	TLS        bool          `koanf:"tls" doc:"Connect with TLS. The system's certificates are trusted."`
+	Username   string        `koanf:"username" doc:"As redis.username."`
+	Password   string        `koanf:"password" secret:"true" example:"change-me" doc:"As redis.password."`
+	TLS        bool          `koanf:"tls" doc:"As redis.tls."`
 	MaxUpdates int64         `koanf:"max_updates" validate:"min=1000" doc:"Most updates in the stream, at least 1000, of about 40 bytes each. While it is full, uploads get 503."`
 	Keep       time.Duration `koanf:"keep" validate:"min=1s" doc:"How long applied updates stay in the stream, at least ingest.rewind."`
 	ClaimAfter time.Duration `koanf:"claim_after" validate:"min=1s,max=1h" doc:"How long a consumer may hold updates before another one takes them over, 1s to 1h; more than ingest.flush_interval."`
