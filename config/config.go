@@ -20,7 +20,7 @@ type Config struct {
 	Redis          Redis         `koanf:"redis" doc:"The boards of the last days. serve requires maxmemory-policy noeviction."`
 	Postgres       Postgres      `koanf:"postgres" doc:"Everything that must outlive Redis."`
 	Auth           Auth          `koanf:"auth" doc:"Which tokens are accepted. serve requires a secret or a JWKS."`
-	Limits         Limits        `koanf:"limits" doc:"How often a caller may call, over all processes. 0: no limit. docs/operations.md#limiting-calls says how calls are counted."`
+	Limits         Limits        `koanf:"limits" doc:"How often a caller may call, over all processes. docs/operations.md#limiting-calls says how calls are counted."`
 	Ingest         Ingest        `koanf:"ingest" doc:"How uploads reach the boards."`
 	Boards         []Board       `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"A list of boards. A board that is taken out of it is served as before and takes uploads; serve and config check --connect name it, unless it is an event that is over."`
 	Rankings       Rankings      `koanf:"rankings" doc:"How rankings are read."`
@@ -102,11 +102,11 @@ type Auth struct {
 
 // Limits holds the rate limits of callers.
 type Limits struct {
-	UserPerMinute     int `koanf:"user_per_minute" validate:"min=0,max=1000000" doc:"Most calls of a user in a minute."`
-	AddressPerMinute  int `koanf:"address_per_minute" validate:"min=0,max=10000000" doc:"Most calls of users from an address in a minute; and, counted apart, most calls without a valid token. Behind a proxy, set http.trusted_proxies; otherwise all of its callers share one limit."`
-	JoinsPerMinute    int `koanf:"joins_per_minute" validate:"min=0,max=1000000" doc:"Most calls in a minute, a backend's included, that try an invite code for a user."`
-	HidingsPerHour    int `koanf:"hidings_per_hour" validate:"min=0,max=1000000" doc:"How often a user may start or stop hiding from everybody in an hour."`
-	StreamsPerAddress int `koanf:"streams_per_address" validate:"min=0,max=1000000" doc:"Most open streams from an address, in one process. A user has at most five."`
+	UserPerMinute     int `koanf:"user_per_minute" validate:"min=0,max=1000000" doc:"Most calls of a user in a minute; 0: no limit."`
+	AddressPerMinute  int `koanf:"address_per_minute" validate:"min=0,max=10000000" doc:"Most calls of users from an address in a minute; and, counted apart, most calls without a valid token; 0: no limit. Behind a proxy, set http.trusted_proxies; otherwise all of its callers share one limit."`
+	JoinsPerMinute    int `koanf:"joins_per_minute" validate:"min=0,max=1000000" doc:"Most calls in a minute, a backend's included, that try an invite code for a user; 0: no limit."`
+	HidingsPerHour    int `koanf:"hidings_per_hour" validate:"min=0,max=1000000" doc:"How often a user may start or stop hiding from everybody in an hour; 0: no limit."`
+	StreamsPerAddress int `koanf:"streams_per_address" validate:"min=0,max=1000000" doc:"Most open streams from an address, in one process; 0: no limit. A user has at most five."`
 }
 
 // Ingest holds the settings of uploads and queues.
