@@ -2,10 +2,11 @@ package jobs
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/robfig/cron/v3"
+
+	"stepboard/models"
 )
 
 // Work does what a job has to do, once. It returns how many rows it has worked on, whatever
@@ -62,10 +63,7 @@ func Reviews(find Work) Job { return frequent("reviews", time.Minute, 10*time.Mi
 func Replay(recover Work) Job {
 	job := transient("replay", 2*time.Second, 24*time.Hour, func(ctx context.Context) (int64, error) {
 		updates, err := recover(ctx)
-		if err != nil {
-			return updates, fmt.Errorf("restore what the boards' Redis has lost of the queue: %w", err)
-		}
-		return updates, nil
+		return updates, models.Wrap("restore what the boards' Redis has lost of the queue", err)
 	})
 	job.OwnLease = true
 	return job

@@ -119,6 +119,15 @@ func Unavailable(operation string, err error) *Error {
 	}
 }
 
+// Wrap returns the error of an operation for the log: err behind the operation's name. It returns
+// nil for nil.
+func Wrap(operation string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", operation, err)
+}
+
 // CodeOf returns the code of the first Error in err's chain, CodeInternal if it has
 // none, and "" for nil.
 func CodeOf(err error) Code {

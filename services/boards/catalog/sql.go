@@ -58,10 +58,7 @@ func (s *Store) define(ctx context.Context, boards []*Board, update bool) error 
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("store boards: %w", err)
-	}
-	return nil
+	return models.Wrap("store boards", err)
 }
 
 // checkUnchanged returns an error if the board's only bucket exists and was made by
@@ -115,19 +112,14 @@ func (s *Store) Dropped(ctx context.Context, settings []models.Board, now time.T
 	}
 	err = s.db.WithContext(ctx).Model(&models.Board{}).Where("from_settings AND (ends_at IS NULL OR ends_at > ?)", now.UTC()).
 		Where("name NOT IN ?", named).Order("name").Pluck("name", &names).Error
-	if err != nil {
-		return nil, fmt.Errorf("look for boards that the settings no longer name: %w", err)
-	}
-	return names, nil
+	return names, models.Wrap("look for boards that the settings no longer name", err)
 }
 
 // boards returns all definitions, ordered by name.
 func (s *Store) boards(ctx context.Context) ([]models.Board, error) {
 	var boards []models.Board
-	if err := s.db.WithContext(ctx).Order("name").Find(&boards).Error; err != nil {
-		return nil, fmt.Errorf("read boards: %w", err)
-	}
-	return boards, nil
+	err := s.db.WithContext(ctx).Order("name").Find(&boards).Error
+	return boards, models.Wrap("read boards", err)
 }
 
 // bucket returns one bucket, or ErrNoBucket if it does not exist.
@@ -160,20 +152,15 @@ func (s *Store) names(ctx context.Context, board string) (map[string]struct{}, e
 // open returns the buckets of all boards that close after the given time.
 func (s *Store) open(ctx context.Context, now time.Time) ([]models.Bucket, error) {
 	var buckets []models.Bucket
-	if err := s.db.WithContext(ctx).Where("closes_at > ?", now.UTC()).Find(&buckets).Error; err != nil {
-		return nil, fmt.Errorf("read open buckets: %w", err)
-	}
-	return buckets, nil
+	err := s.db.WithContext(ctx).Where("closes_at > ?", now.UTC()).Find(&buckets).Error
+	return buckets, models.Wrap("read open buckets", err)
 }
 
 // hot returns the buckets of a board that have begun and are not cold at the given time.
 func (s *Store) hot(ctx context.Context, board string, now time.Time) ([]models.Bucket, error) {
 	var buckets []models.Bucket
 	err := s.db.WithContext(ctx).Where("board = ? AND starts_at <= ? AND cold_at > ?", board, now.UTC(), now.UTC()).Find(&buckets).Error
-	if err != nil {
-		return nil, fmt.Errorf("read hot buckets: %w", err)
-	}
-	return buckets, nil
+	return buckets, models.Wrap("read hot buckets", err)
 }
 
 // ensure inserts the proposed buckets of one board that do not exist, and returns the stored

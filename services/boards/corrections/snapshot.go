@@ -106,10 +106,7 @@ func (s *Service) Kind(
 		return "", nil
 	}
 	kind, err := s.o.Store.kind(ctx, bucket, user)
-	if err != nil {
-		return "", models.Unavailable("read a correction", err)
-	}
-	return kind, nil
+	return kind, models.Public("read a correction", err)
 }
 
 // compositeOf returns the entry that a correction puts on the board; 0 for none.

@@ -87,10 +87,7 @@ func lock(tx *gorm.DB, c *models.Correction) (archived []string, err error) {
 	}
 	err = tx.Table("bucket_states").Where("board = ? AND bucket IN ? AND archived", c.Board, names).
 		Order("bucket").Pluck("bucket", &archived).Error
-	if err != nil {
-		return nil, fmt.Errorf("find archived buckets: %w", err)
-	}
-	return archived, nil
+	return archived, models.Wrap("find archived buckets", err)
 }
 
 // holding is the condition of corrections that hold and concern a bucket, whose
@@ -135,10 +132,8 @@ func overlapping(tx *gorm.DB, c *models.Correction) (ids []int64, err error) {
 	} else {
 		others = others.Where("board = ? AND lifted_at IS NULL AND (bucket IS NULL OR day >= ?)", c.Board, c.Day)
 	}
-	if err := others.Order("id").Pluck("id", &ids).Error; err != nil {
-		return nil, fmt.Errorf("look for other corrections: %w", err)
-	}
-	return ids, nil
+	err = others.Order("id").Pluck("id", &ids).Error
+	return ids, models.Wrap("look for other corrections", err)
 }
 
 // addPending records that a correction, or its lifting, has to be applied to archived
@@ -240,10 +235,8 @@ func (s *Store) list(ctx context.Context, q Query) ([]Entry, error) {
 // hot returns the corrections that concern buckets which may be in Redis.
 func (s *Store) hot(ctx context.Context) ([]models.Correction, error) {
 	var all []models.Correction
-	if err := s.reads.WithContext(ctx).Where("hot").Order("id").Find(&all).Error; err != nil {
-		return nil, fmt.Errorf("read corrections: %w", err)
-	}
-	return all, nil
+	err := s.reads.WithContext(ctx).Where("hot").Order("id").Find(&all).Error
+	return all, models.Wrap("read corrections", err)
 }
 
 // kind returns the kind of the correction that holds for a user and bucket; empty if
@@ -271,10 +264,8 @@ func (s *Store) reported(ctx context.Context, bucket *models.Bucket, user models
 
 // retire records that corrections concern no bucket any more.
 func (s *Store) retire(ctx context.Context, ids []int64) error {
-	if err := s.db.WithContext(ctx).Exec(`UPDATE corrections SET hot = false WHERE id IN ?`, ids).Error; err != nil {
-		return fmt.Errorf("retire corrections: %w", err)
-	}
-	return nil
+	err := s.db.WithContext(ctx).Exec(`UPDATE corrections SET hot = false WHERE id IN ?`, ids).Error
+	return models.Wrap("retire corrections", err)
 }
 
 // unarchived returns the buckets of boards from a day on that are not archived, by day.
@@ -282,19 +273,13 @@ func (s *Store) unarchived(ctx context.Context, boards []string, from models.Dat
 	var buckets []*models.Bucket
 	err := s.reads.WithContext(ctx).Table("bucket_states").Where("board IN ? AND day >= ? AND NOT archived", boards, from).
 		Order("day, board").Find(&buckets).Error
-	if err != nil {
-		return nil, fmt.Errorf("list buckets with corrections: %w", err)
-	}
-	return buckets, nil
+	return buckets, models.Wrap("list buckets with corrections", err)
 }
 
 // countPending returns how many archived buckets have corrections to apply.
 func (s *Store) countPending(ctx context.Context) (n int64, err error) {
 	err = s.reads.WithContext(ctx).Raw(`SELECT count(*) FROM (SELECT DISTINCT board, bucket FROM pending_corrections) p`).Scan(&n).Error
-	if err != nil {
-		return 0, fmt.Errorf("count pending corrections: %w", err)
-	}
-	return n, nil
+	return n, models.Wrap("count pending corrections", err)
 }
 
 // pendingBuckets returns the archived buckets with corrections to apply, oldest first.
@@ -303,8 +288,5 @@ func (s *Store) pendingBuckets(ctx context.Context) ([]*models.Bucket, error) {
 	err := s.reads.WithContext(ctx).
 		Where(`EXISTS (SELECT 1 FROM pending_corrections p WHERE p.board = board_buckets.board AND p.bucket = board_buckets.bucket)`).
 		Order("day, board").Find(&buckets).Error
-	if err != nil {
-		return nil, fmt.Errorf("list buckets with pending corrections: %w", err)
-	}
-	return buckets, nil
+	return buckets, models.Wrap("list buckets with pending corrections", err)
 }

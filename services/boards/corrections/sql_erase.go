@@ -15,10 +15,7 @@ import (
 func (s *Store) Pending(ctx context.Context, user models.RowID) (pending bool, err error) {
 	err = s.db.WithContext(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM corrections c
 		JOIN pending_corrections p ON p.correction_id = c.id WHERE c.user_id = ?)`, user).Scan(&pending).Error
-	if err != nil {
-		return false, fmt.Errorf("look for pending corrections: %w", err)
-	}
-	return pending, nil
+	return pending, models.Wrap("look for pending corrections", err)
 }
 
 // staysHeld is the condition of corrections that hold again when the id of an erased user returns:
@@ -44,10 +41,7 @@ func (s *Store) Erase(ctx context.Context, user models.RowID) (rows int64, err e
 		rows = emptied.RowsAffected + n + removed.RowsAffected
 		return removed.Error
 	})
-	if err != nil {
-		return 0, fmt.Errorf("empty corrections: %w", err)
-	}
-	return rows, nil
+	return rows, models.Wrap("empty corrections", err)
 }
 
 // empty empties the corrections that a query selects, and returns their number.
@@ -70,10 +64,7 @@ func (s *Store) empty(tx, query *gorm.DB) (int64, error) {
 // query.
 func (s *Store) Keeps(ctx context.Context, user models.RowID) (keeps bool, err error) {
 	err = s.db.WithContext(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM corrections WHERE user_id = ? AND `+staysHeld+`)`, user).Scan(&keeps).Error
-	if err != nil {
-		return false, fmt.Errorf("look for kept exclusions: %w", err)
-	}
-	return keeps, nil
+	return keeps, models.Wrap("look for kept exclusions", err)
 }
 
 // Forget empties all corrections of a user who was erased. A query, and a statement for each
@@ -83,10 +74,7 @@ func (s *Store) Forget(ctx context.Context, user models.RowID) error {
 		_, err := s.empty(tx, tx.Where("user_id = ?", user))
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("empty corrections: %w", err)
-	}
-	return nil
+	return models.Wrap("empty corrections", err)
 }
 
 // move moves the exclusions that hold of an erased user to the row under which the user id has
@@ -156,10 +144,7 @@ func archivedSince(tx *gorm.DB, c *models.Correction, buckets []string, created 
 	err = tx.Model(&models.ArchiveRun{}).Distinct("bucket").
 		Where("board = ? AND bucket IN ? AND finished_at >= ?", c.Board, buckets, created.Add(-clocksApart)).
 		Order("bucket").Pluck("bucket", &since).Error
-	if err != nil {
-		return nil, fmt.Errorf("find archived buckets: %w", err)
-	}
-	return since, nil
+	return since, models.Wrap("find archived buckets", err)
 }
 
 // Subject returns what is stored of the corrections of users' scores.

@@ -136,10 +136,8 @@ func (r *Reconciler) Replay(ctx context.Context, loss recovery.Loss) (restored i
 // returns the moment up to which they are now complete.
 func (r *Reconciler) Load(ctx context.Context) (upto time.Time, err error) {
 	now := r.Clock()
-	if err := r.pass(func(int64) {}).raiseAll(ctx, now); err != nil {
-		return now, fmt.Errorf("load the boards from the ledger: %w", err)
-	}
-	return now, nil
+	err = r.pass(func(int64) {}).raiseAll(ctx, now)
+	return now, models.Wrap("load the boards from the ledger", err)
 }
 
 // rewound returns how far back a pass goes: for Rewind before the checkpoint, or

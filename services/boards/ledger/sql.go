@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -65,10 +64,7 @@ func (s *Store) page(ctx context.Context, totalRange models.TotalRange, after to
 	var totals []models.ScoreTotal
 	err := s.within(ctx, totalRange).Where("(board, user_id, total) > (?, ?, ?)", after.board, after.user, after.name).
 		Order("board, user_id, total").Limit(limit).Find(&totals).Error
-	if err != nil {
-		return nil, fmt.Errorf("read totals: %w", err)
-	}
-	return totals, nil
+	return totals, models.Wrap("read totals", err)
 }
 
 // within returns a query for the totals from Since to Total.
@@ -105,10 +101,7 @@ func (s *Store) recent(ctx context.Context, since time.Time, after totalKey, lim
 		) e
 		LEFT JOIN score_totals t ON t.board = e.board AND t.user_id = e.user_id AND t.total = e.total
 		ORDER BY e.board, e.user_id, e.total`, since.UTC(), after.board, after.user, after.name, limit).Scan(&totals).Error
-	if err != nil {
-		return nil, fmt.Errorf("read recent totals: %w", err)
-	}
-	return totals, nil
+	return totals, models.Wrap("read recent totals", err)
 }
 
 // deleteIncrements deletes up to limit of the increments that were accepted
@@ -117,10 +110,7 @@ func (s *Store) deleteIncrements(ctx context.Context, before time.Time, limit in
 	deleted := s.db.WithContext(ctx).Exec(`
 		DELETE FROM score_events WHERE (board, event_id) IN (
 			SELECT board, event_id FROM score_events WHERE accepted_at < ? LIMIT ?)`, before.UTC(), limit)
-	if deleted.Error != nil {
-		return 0, fmt.Errorf("delete increments: %w", deleted.Error)
-	}
-	return deleted.RowsAffected, nil
+	return deleted.RowsAffected, models.Wrap("delete increments", deleted.Error)
 }
 
 // deleteTotals deletes the totals of a range that follow one key, up to another.
@@ -129,8 +119,5 @@ func (s *Store) deleteTotals(ctx context.Context, totalRange models.TotalRange, 
 		Where("(board, user_id, total) > (?, ?, ?) AND (board, user_id, total) <= (?, ?, ?)",
 			after.board, after.user, after.name, upto.board, upto.user, upto.name).
 		Delete(&models.ScoreTotal{})
-	if deleted.Error != nil {
-		return 0, fmt.Errorf("delete totals: %w", deleted.Error)
-	}
-	return deleted.RowsAffected, nil
+	return deleted.RowsAffected, models.Wrap("delete totals", deleted.Error)
 }

@@ -62,10 +62,7 @@ func (s *Store) eraseTotals(ctx context.Context, user models.RowID) (removed int
 		removed = result.RowsAffected
 		return result.Error
 	})
-	if err != nil {
-		return 0, fmt.Errorf("remove totals: %w", err)
-	}
-	return removed, nil
+	return removed, models.Wrap("remove totals", err)
 }
 
 // Subject returns what is stored of increments and running totals.

@@ -49,8 +49,6 @@ func Add(outbox *outcomes.Outbox, tx *gorm.DB, bucket *models.Bucket, r Result) 
 // may have been written. It belongs into the transaction of either, which must hold the
 // lock on the bucket's row. Events.Announce then writes the next revision. One statement.
 func MarkOutdated(tx *gorm.DB, board, bucket string) error {
-	if err := tx.Exec(`UPDATE board_results SET outdated = true WHERE board = ? AND bucket = ?`, board, bucket).Error; err != nil {
-		return fmt.Errorf("mark a result as outdated: %w", err)
-	}
-	return nil
+	err := tx.Exec(`UPDATE board_results SET outdated = true WHERE board = ? AND bucket = ?`, board, bucket).Error
+	return models.Wrap("mark a result as outdated", err)
 }

@@ -248,8 +248,5 @@ func (s *Service) Guard(ctx context.Context) (removed int64, err error) {
 // newest. One query. CodeUnavailable.
 func (s *Service) List(ctx context.Context, before int64, limit int) ([]models.Erasure, error) {
 	list, err := s.o.Store.list(ctx, before, limit)
-	if err != nil {
-		return nil, models.Unavailable("list erasures", err)
-	}
-	return list, nil
+	return list, models.Public("list erasures", err)
 }

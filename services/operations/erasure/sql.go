@@ -56,10 +56,8 @@ func (s *Store) Key(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("store the key of erasures: %w", err)
 	}
 	var stored keyRow // another process may have been first
-	if err := db.Take(&stored).Error; err != nil {
-		return nil, fmt.Errorf("read the key of erasures: %w", err)
-	}
-	return stored.Secret, nil
+	err := db.Take(&stored).Error
+	return stored.Secret, models.Wrap("read the key of erasures", err)
 }
 
 // begin takes a user id from its row and records the erasure, or returns the one of this
@@ -109,10 +107,7 @@ func (s *Store) begin(
 		if err := directory.Remove(tx, u.Row); err != nil {
 			return err
 		}
-		if err := tx.Create(&e).Error; err != nil {
-			return fmt.Errorf("record the erasure: %w", err)
-		}
-		return nil
+		return models.Wrap("record the erasure", tx.Create(&e).Error)
 	})
 	return e, err
 }
@@ -142,10 +137,8 @@ func (s *Store) unfinished(ctx context.Context) ([]models.Erasure, error) {
 // oldest returns the erasures for which a condition holds, oldest first: at most limit of them, or
 // all if it is -1.
 func (s *Store) oldest(ctx context.Context, limit int, condition string, args ...any) (list []models.Erasure, err error) {
-	if err := s.db.WithContext(ctx).Where(condition, args...).Order("id").Limit(limit).Find(&list).Error; err != nil {
-		return nil, fmt.Errorf("list erasures: %w", err)
-	}
-	return list, nil
+	err = s.db.WithContext(ctx).Where(condition, args...).Order("id").Limit(limit).Find(&list).Error
+	return list, models.Wrap("list erasures", err)
 }
 
 // swept records a sweep of an erasure that began at a time. The user's ids go with the last
@@ -163,10 +156,7 @@ func (s *Store) swept(ctx context.Context, e *models.Erasure, began time.Time, r
 		}
 		return tx.Model(&models.Erasure{}).Where("id = ? AND finished_at IS NULL", e.ID).Updates(values).Error
 	})
-	if err != nil {
-		return fmt.Errorf("record a sweep: %w", err)
-	}
-	return nil
+	return models.Wrap("record a sweep", err)
 }
 
 // finishedSince returns the finished erasures that began since a time.
@@ -179,10 +169,7 @@ func (s *Store) finishedSince(ctx context.Context, since time.Time) ([]models.Er
 func (s *Store) hotBuckets(ctx context.Context, now time.Time) (buckets []*models.Bucket, err error) {
 	err = s.db.WithContext(ctx).Table("bucket_states").Where("cold_at >= ? OR NOT archived", now.Add(-guardTime)).
 		Order("day, board").Find(&buckets).Error
-	if err != nil {
-		return nil, fmt.Errorf("list buckets in Redis: %w", err)
-	}
-	return buckets, nil
+	return buckets, models.Wrap("list buckets in Redis", err)
 }
 
 // list returns a page of erasures, newest first.
@@ -285,10 +272,7 @@ func (s *Store) add(ctx context.Context, list []models.Erasure) error {
 	if err == nil && len(list) > 0 {
 		err = db.Clauses(clause.OnConflict{DoNothing: true}).Create(&list).Error
 	}
-	if err != nil {
-		return fmt.Errorf("add erasures: %w", err)
-	}
-	return nil
+	return models.Wrap("add erasures", err)
 }
 
 // user is a user as ApplyFile reads them.
@@ -301,8 +285,5 @@ type user struct {
 func (s *Store) users(ctx context.Context, after models.RowID, limit int) (page []user, err error) {
 	err = s.db.WithContext(ctx).Table("users").Select("user_id", "external_id").Where("user_id > ?", after).
 		Order("user_id").Limit(limit).Find(&page).Error
-	if err != nil {
-		return nil, fmt.Errorf("list users: %w", err)
-	}
-	return page, nil
+	return page, models.Wrap("list users", err)
 }

@@ -2,7 +2,6 @@ package erasure
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"stepboard/models"
@@ -17,20 +16,14 @@ func (s *Store) noteReturned(ctx context.Context) error {
 		SET returned_row = (SELECT u.user_id FROM users u WHERE u.external_id = erasures.user_id)
 		WHERE finished_at IS NULL AND returned_row IS NULL
 			AND EXISTS (SELECT 1 FROM users u WHERE u.external_id = erasures.user_id)`).Error
-	if err != nil {
-		return fmt.Errorf("note users who have returned: %w", err)
-	}
-	return nil
+	return models.Wrap("note users who have returned", err)
 }
 
 // returned returns the rows of users whose ids have returned and of whom not everything is moved.
 func (s *Store) returned(ctx context.Context) (rows []models.RowID, err error) {
 	err = s.db.WithContext(ctx).Raw(`SELECT u.user_id FROM erasures e JOIN users u ON u.user_id = e.returned_row
 		WHERE e.returned_row IS NOT NULL AND NOT e.moved ORDER BY u.user_id`).Scan(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("list users who have returned: %w", err)
-	}
-	return rows, nil
+	return rows, models.Wrap("list users who have returned", err)
 }
 
 // former returns the erasures of the user id that has returned to a row of which not everything is
@@ -40,10 +33,7 @@ func (s *Store) former(ctx context.Context, to models.RowID) (list []models.Eras
 	err = s.db.WithContext(ctx).Raw(`SELECT e.* FROM erasures l JOIN erasures e ON e.id_hash = l.id_hash
 		WHERE l.returned_row = ? AND NOT l.moved AND e.returned_row IS NOT NULL AND NOT e.moved
 		ORDER BY e.id`, to).Scan(&list).Error
-	if err != nil {
-		return nil, fmt.Errorf("look for erasures of a user id: %w", err)
-	}
-	return list, nil
+	return list, models.Wrap("look for erasures of a user id", err)
 }
 
 // moved records that everything that was kept was moved to a row, unless that is erased: then
@@ -51,10 +41,7 @@ func (s *Store) former(ctx context.Context, to models.RowID) (list []models.Eras
 func (s *Store) moved(ctx context.Context, id int64, to models.RowID) error {
 	err := s.db.WithContext(ctx).Model(&models.Erasure{}).
 		Where("id = ? AND EXISTS (SELECT 1 FROM users WHERE user_id = ?)", id, to).Update("moved", true).Error
-	if err != nil {
-		return fmt.Errorf("record what is moved: %w", err)
-	}
-	return nil
+	return models.Wrap("record what is moved", err)
 }
 
 // hashed returns a page of the finished erasures that have a hash of the user id and have begun
@@ -67,10 +54,7 @@ func (s *Store) hashed(ctx context.Context, by time.Time, after int64, limit int
 func (s *Store) unmoved(ctx context.Context, idHash []byte) (rows []models.RowID, err error) {
 	err = s.db.WithContext(ctx).Model(&models.Erasure{}).Where("id_hash = ? AND NOT moved", idHash).
 		Order("id").Pluck("row_id", &rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("look for erasures of a user id: %w", err)
-	}
-	return rows, nil
+	return rows, models.Wrap("look for erasures of a user id", err)
 }
 
 // forget removes the hash of the user id of an erasure, unless the id has returned meanwhile, and
@@ -83,8 +67,5 @@ func (s *Store) forget(ctx context.Context, e *models.Erasure) (forgotten bool, 
 	result := db.Updates(map[string]any{
 		"id_hash": nil, "requests_sent": 0, "requests_until": nil, "hidings": 0, "hidings_until": nil, "moved": true,
 	})
-	if result.Error != nil {
-		return false, fmt.Errorf("forget a user id: %w", result.Error)
-	}
-	return result.RowsAffected > 0, nil
+	return result.RowsAffected > 0, models.Wrap("forget a user id", result.Error)
 }

@@ -53,10 +53,7 @@ func (s *Store) raise(ctx context.Context, found []models.Review) error {
 		Columns:     []clause.Column{{Name: "board"}, {Name: "bucket"}, {Name: "user_id"}},
 		TargetWhere: open, Where: higher, DoUpdates: clause.AssignmentColumns([]string{"score", "reached_at"}),
 	}).Create(&found).Error
-	if err != nil {
-		return models.Unavailable("store reviews", err)
-	}
-	return nil
+	return models.Public("store reviews", err)
 }
 
 // list returns a page of reviews to look at, newest first.
@@ -66,10 +63,7 @@ func (s *Store) list(ctx context.Context, q Query) ([]models.Review, error) {
 		db = db.Where("user_id = (SELECT u.user_id FROM users u WHERE u.external_id = ?)", q.User)
 	}
 	page, err := cursor.Newest[models.Review](db, "id", q.Before, q.Limit)
-	if err != nil {
-		return nil, models.Unavailable("list reviews", err)
-	}
-	return page, nil
+	return page, models.Public("list reviews", err)
 }
 
 // find returns one review, or CodeNotFound.
@@ -79,20 +73,14 @@ func (s *Store) find(ctx context.Context, id int64) (models.Review, error) {
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return review, models.Errorf(models.CodeNotFound, "there is no review of this id")
 	}
-	if err != nil {
-		return review, models.Unavailable("read a review", err)
-	}
-	return review, nil
+	return review, models.Public("read a review", err)
 }
 
 // dismiss stores the dismissal of a review, unless it was dismissed meanwhile.
 func (s *Store) dismiss(ctx context.Context, dismissed models.Review) error {
 	err := s.db.WithContext(ctx).Model(&models.Review{}).Where("id = ? AND dismissed_at IS NULL", dismissed.ID).
 		Select("score", "dismissed_at", "dismissed_by", "dismiss_reason").Updates(dismissed).Error
-	if err != nil {
-		return models.Unavailable("dismiss a review", err)
-	}
-	return nil
+	return models.Public("dismiss a review", err)
 }
 
 // open returns the number of reviews to look at of each board that has any. One query.

@@ -250,8 +250,5 @@ func (s *Service) Overview(ctx context.Context) (Overview, error) {
 	if err == nil {
 		o.LastHour, err = s.lastHour(ctx, now)
 	}
-	if err != nil {
-		return o, models.Unavailable("read the state of the service", err)
-	}
-	return o, nil
+	return o, models.Public("read the state of the service", err)
 }

@@ -85,10 +85,7 @@ type Found struct {
 // names, behind a user; 0 begins with the first. Two queries. CodeUnavailable.
 func (s *Service) Find(ctx context.Context, name string, after models.RowID, limit int) ([]Found, error) {
 	page, err := s.o.Store.named(ctx, directory.NameKey(name), after, limit)
-	if err != nil {
-		return nil, models.Unavailable("find users by name", err)
-	}
-	return page, nil
+	return page, models.Public("find users by name", err)
 }
 
 // User holds everything that operators see of a user.

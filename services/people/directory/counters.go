@@ -115,10 +115,8 @@ func (s *Service) Rebuild(ctx context.Context) (skipped int64, err error) {
 			return 0, models.Unavailable("rebuild users", err)
 		}
 	}
-	if err := s.redis.dropAll(ctx); err != nil {
-		return skipped, models.Unavailable("rebuild users", err)
-	}
-	return skipped, nil
+	err = s.redis.dropAll(ctx)
+	return skipped, models.Public("rebuild users", err)
 }
 
 // Skip moves the counters of a restored database past its own and those that the replaced one had, as
@@ -128,10 +126,7 @@ func (s *Service) Skip(ctx context.Context, seen Counters) error {
 	if err == nil {
 		_, err = s.skip(ctx, seen, has)
 	}
-	if err != nil {
-		return models.Unavailable("skip row ids", err)
-	}
-	return nil
+	return models.Public("skip row ids", err)
 }
 
 // skip moves the counters past those that were seen and those of SQL, and returns how many row ids

@@ -53,10 +53,7 @@ func (s *Service) Erased() *models.RowSet { return &s.erased.rows }
 // LoadErased reads which users were erased and renamed. It is called once, before the service
 // is used.
 func (s *Service) LoadErased(ctx context.Context) error {
-	if err := s.learnErased(ctx, true); err != nil {
-		return models.Unavailable("read erasures", err)
-	}
-	return nil
+	return models.Public("read erasures", s.learnErased(ctx, true))
 }
 
 // catchUp reads the latest erasures and renames if nobody has tried that for erasedMaxAge,
@@ -81,10 +78,7 @@ func (s *Service) CheckErasures(ctx context.Context) error {
 	if at := s.erased.knownAt.Load(); at != nil && s.elapsed().Sub(*at) <= erasedSure {
 		return nil
 	}
-	if err := s.readErasedOnce(ctx); err != nil {
-		return models.Unavailable("read erasures", err)
-	}
-	return nil
+	return models.Public("read erasures", s.readErasedOnce(ctx))
 }
 
 // errNotRead reports that another call could not read erasures.

@@ -43,25 +43,17 @@ func (s *Service) eraseCopies(ctx context.Context, user models.RowID) (int64, er
 // Remove removes the row of a user in the transaction that records the erasure. The user id is
 // free then.
 func Remove(tx *gorm.DB, row models.RowID) error {
-	if err := tx.Exec(`DELETE FROM users WHERE user_id = ?`, row).Error; err != nil {
-		return fmt.Errorf("remove the user: %w", err)
-	}
-	return nil
+	return models.Wrap("remove the user", tx.Exec(`DELETE FROM users WHERE user_id = ?`, row).Error)
 }
 
 // FormerIDs returns the ids that a user had before they were renamed, oldest first. One query.
 func FormerIDs(db *gorm.DB, row models.RowID) (ids []models.UserID, err error) {
-	if err := db.Table("renames").Where("row_id = ?", row).Order("id").Pluck("former_id", &ids).Error; err != nil {
-		return nil, fmt.Errorf("read former ids: %w", err)
-	}
-	return ids, nil
+	err = db.Table("renames").Where("row_id = ?", row).Order("id").Pluck("former_id", &ids).Error
+	return ids, models.Wrap("read former ids", err)
 }
 
 // RemoveFormerIDs removes the ids that an erased user had. It belongs into the transaction that
 // finishes the erasure, as each sweep before needs them.
 func RemoveFormerIDs(tx *gorm.DB, row models.RowID) error {
-	if err := tx.Exec(`DELETE FROM renames WHERE row_id = ?`, row).Error; err != nil {
-		return fmt.Errorf("remove former ids: %w", err)
-	}
-	return nil
+	return models.Wrap("remove former ids", tx.Exec(`DELETE FROM renames WHERE row_id = ?`, row).Error)
 }

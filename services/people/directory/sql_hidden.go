@@ -1,7 +1,6 @@
 package directory
 
 import (
-	"fmt"
 	"time"
 
 	"gorm.io/gorm"
@@ -15,8 +14,5 @@ import (
 func SetHidden(tx *gorm.DB, row models.RowID, hidden bool, hidings int, until time.Time) error {
 	err := tx.Exec(`UPDATE users SET hidden = ?, hidings = ?, hidings_until = ?, changed_at = ?, version = ? WHERE user_id = ?`,
 		hidden, hidings, until, currentTime(tx), nextVersion(tx), row).Error
-	if err != nil {
-		return fmt.Errorf("store whether a user is hidden: %w", err)
-	}
-	return nil
+	return models.Wrap("store whether a user is hidden", err)
 }

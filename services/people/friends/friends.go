@@ -62,10 +62,7 @@ func (s *Service) Stats() *Stats { return &s.stats }
 // if that is away, too.
 func (s *Service) IDs(ctx context.Context, user models.RowID) ([]models.RowID, error) {
 	ids, err := s.sets.Members(ctx, user)
-	if err != nil {
-		return nil, models.Unavailable("list friends", err)
-	}
-	return ids, nil
+	return ids, models.Public("list friends", err)
 }
 
 // Friendships returns the friendships of a user with those whom IDs lists, ordered by row.
@@ -73,10 +70,7 @@ func (s *Service) IDs(ctx context.Context, user models.RowID) ([]models.RowID, e
 // CodeUnavailable if SQL is away.
 func (s *Service) Friendships(ctx context.Context, user models.RowID) ([]models.Friendship, error) {
 	friendships, err := s.store.shownFriendships(ctx, user)
-	if err != nil {
-		return nil, models.Unavailable("list friends", err)
-	}
-	return friendships, nil
+	return friendships, models.Public("list friends", err)
 }
 
 // IDsOf returns IDs of each of some users; those without any may be left out. One query, and
@@ -84,10 +78,7 @@ func (s *Service) Friendships(ctx context.Context, user models.RowID) ([]models.
 // all of the ids.
 func (s *Service) IDsOf(ctx context.Context, users []models.RowID) (map[models.RowID][]models.RowID, error) {
 	ids, err := s.store.shownIDsOf(ctx, users)
-	if err != nil {
-		return nil, models.Unavailable("list friends", err)
-	}
-	return ids, nil
+	return ids, models.Public("list friends", err)
 }
 
 // Since returns the time when two users became friends, which is zero if they are not
@@ -95,10 +86,7 @@ func (s *Service) IDsOf(ctx context.Context, users []models.RowID) (map[models.R
 // CodeUnavailable if SQL is away.
 func (s *Service) Since(ctx context.Context, user, other models.RowID) (since time.Time, shown bool, err error) {
 	since, shown, err = s.store.since(ctx, user, other)
-	if err != nil {
-		return time.Time{}, false, models.Unavailable("look up friendship", err)
-	}
-	return since, shown, nil
+	return since, shown, models.Public("look up friendship", err)
 }
 
 // Circle is IDs from this process's memory if rankings.max_staleness permits it. All
@@ -119,10 +107,7 @@ func (s *Service) List(ctx context.Context, user models.UserID, after models.Row
 		return nil, err
 	}
 	page, err := s.store.list(ctx, row, after, limit)
-	if err != nil {
-		return nil, models.Unavailable("list friends", err)
-	}
-	return page, nil
+	return page, models.Public("list friends", err)
 }
 
 // change runs fn in a transaction and keeps the cached sets true: those of users
@@ -144,10 +129,7 @@ func (s *Service) run(
 			if err := fn(t); err != nil {
 				return err
 			}
-			if err := change.Mark(ctx, sorted(t.changed)); err != nil {
-				return models.Unavailable("change friends", err)
-			}
-			return nil
+			return models.Public("change friends", change.Mark(ctx, sorted(t.changed)))
 		})
 		if err == nil {
 			failpoint.Hit("outcomes.friends_committed")

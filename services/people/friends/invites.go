@@ -36,10 +36,7 @@ func (s *Service) inviteCode(ctx context.Context, user models.UserID, renew bool
 		return "", err
 	}
 	code, err = s.store.inviteCode(ctx, rows[0], renew)
-	if err != nil {
-		return "", models.Unavailable("invite friends", err)
-	}
-	return code, nil
+	return code, models.Public("invite friends", err)
 }
 
 // Inviter returns who has invited a user by an invite code, in capital or small letters; the user

@@ -33,10 +33,7 @@ func (s *Service) Requests(ctx context.Context, user models.UserID, before time.
 		return nil, err
 	}
 	page, err := s.store.requests(ctx, row, before, after, limit)
-	if err != nil {
-		return nil, models.Unavailable("list friend requests", err)
-	}
-	return page, nil
+	return page, models.Public("list friend requests", err)
 }
 
 // Status is the relation of two users after a request.

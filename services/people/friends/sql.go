@@ -40,10 +40,7 @@ var shown = visible.ToViewer("friend_id") + " AND " + visible.NotHidden("friend_
 func (s *Store) shownFriendships(ctx context.Context, user models.RowID) ([]models.Friendship, error) {
 	var friendships []models.Friendship
 	err := s.db.WithContext(ctx).Where(shown, user).Where("user_id = ?", user).Order("friend_id").Find(&friendships).Error
-	if err != nil {
-		return nil, fmt.Errorf("read friendships: %w", err)
-	}
-	return friendships, nil
+	return friendships, models.Wrap("read friendships", err)
 }
 
 // since returns the time when two users became friends, or the zero time if they are not
@@ -68,10 +65,7 @@ func (s *Store) since(ctx context.Context, user, other models.RowID) (time.Time,
 func friendIDs(db *gorm.DB, user models.RowID) ([]models.RowID, error) {
 	var ids []models.RowID
 	err := db.Model(&models.Friendship{}).Where("user_id = ?", user).Order("friend_id").Pluck("friend_id", &ids).Error
-	if err != nil {
-		return nil, fmt.Errorf("read friends: %w", err)
-	}
-	return ids, nil
+	return ids, models.Wrap("read friends", err)
 }
 
 // Friend is one entry of a friend list.
@@ -92,10 +86,7 @@ func (s *Store) list(ctx context.Context, user, after models.RowID, limit int) (
 		FROM friendships f JOIN users u ON u.user_id = f.friend_id
 		WHERE f.user_id = ? AND f.friend_id > ?
 		ORDER BY f.friend_id LIMIT ?`, user, after, limit).Scan(&page).Error
-	if err != nil {
-		return nil, fmt.Errorf("list friends: %w", err)
-	}
-	return page, nil
+	return page, models.Wrap("list friends", err)
 }
 
 // transact runs one change in a transaction. An error of fn rolls it back.
@@ -149,10 +140,7 @@ func (t *tx) lock(users []models.RowID) (map[models.RowID]lockedUser, error) {
 func (t *tx) areFriends(a, b models.RowID) (bool, error) {
 	var n int64
 	err := t.db.Model(&models.Friendship{}).Where("user_id = ? AND friend_id = ?", a, b).Count(&n).Error
-	if err != nil {
-		return false, fmt.Errorf("look up friendship: %w", err)
-	}
-	return n > 0, nil
+	return n > 0, models.Wrap("look up friendship", err)
 }
 
 // befriend stores both sides of the friendships that are new, and counts them
@@ -194,8 +182,5 @@ func (t *tx) count(gains [][2]int64) (counted int64, err error) {
 	}
 	result := t.db.Exec(`UPDATE users SET friend_count = friend_count + given.b FROM ?
 		WHERE users.user_id = given.a AND friend_count + given.b <= ?`, lists.Pairs(t.db, gains), models.MaxFriends)
-	if result.Error != nil {
-		return 0, fmt.Errorf("count friends: %w", result.Error)
-	}
-	return result.RowsAffected, nil
+	return result.RowsAffected, models.Wrap("count friends", result.Error)
 }

@@ -50,10 +50,7 @@ func (c *Change) Stale(users ...models.RowID) { c.tx.changed = append(c.tx.chang
 
 // StaleOf names sets of other kinds that the change affects. One round trip to Redis.
 func (c *Change) StaleOf(sets ...cache.Set) error {
-	if err := c.marks.MarkOf(c.tx.db.Statement.Context, sets); err != nil {
-		return models.Unavailable("change cached sets", err)
-	}
-	return nil
+	return models.Public("change cached sets", c.marks.MarkOf(c.tx.db.Statement.Context, sets))
 }
 
 // Friends returns all friends of a user, ordered by row. One query.

@@ -3,7 +3,6 @@ package friends
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -26,10 +25,7 @@ func (t *tx) store(sides [][2]int64) (err error) {
 	if errors.Is(err, gorm.ErrDuplicatedKey) {
 		return errLockFirst
 	}
-	if err != nil {
-		return fmt.Errorf("store friendships: %w", err)
-	}
-	return nil
+	return models.Wrap("store friendships", err)
 }
 
 // shownIDsOf returns for each of some users those of their friends whose scores they are shown,
@@ -40,10 +36,7 @@ func (s *Store) shownIDsOf(ctx context.Context, users []models.RowID) (ids map[m
 	} else {
 		ids, err = s.shownPairs(ctx, users)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read friends: %w", err)
-	}
-	return ids, nil
+	return ids, models.Wrap("read friends", err)
 }
 
 // shownArrays is shownIDsOf on Postgres, which answers a row for each user, in binary form.

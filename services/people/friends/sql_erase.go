@@ -2,7 +2,6 @@ package friends
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -48,10 +47,7 @@ func (s *Service) Erase(ctx context.Context, user models.RowID) (removed int64, 
 		t.changed = append(t.changed, user)
 		result := t.db.Exec(`DELETE FROM friend_requests WHERE user_id = ? OR (other_id = ? AND declined_at IS NULL)`, user, user)
 		removed += result.RowsAffected
-		if result.Error != nil {
-			return fmt.Errorf("remove friend requests: %w", result.Error)
-		}
-		return nil
+		return models.Wrap("remove friend requests", result.Error)
 	})
 	return removed, err
 }
@@ -89,10 +85,7 @@ func (t *tx) moveDeclined(from, to models.RowID) error {
 	if err == nil {
 		err = t.db.Exec(`DELETE FROM friend_requests WHERE other_id = ? AND declined_at IS NOT NULL`, from).Error
 	}
-	if err != nil {
-		return fmt.Errorf("move declined friend requests: %w", err)
-	}
-	return nil
+	return models.Wrap("move declined friend requests", err)
 }
 
 // Keeps reports whether somebody has declined a request of an erased user who may not ask again
@@ -104,10 +97,8 @@ func (s *Service) Keeps(ctx context.Context, user models.RowID) (bool, error) {
 
 // Forget removes the declined requests of an erased user. One statement.
 func (s *Service) Forget(ctx context.Context, user models.RowID) error {
-	if err := s.store.db.WithContext(ctx).Exec(`DELETE FROM friend_requests WHERE other_id = ?`, user).Error; err != nil {
-		return fmt.Errorf("remove declined friend requests: %w", err)
-	}
-	return nil
+	err := s.store.db.WithContext(ctx).Exec(`DELETE FROM friend_requests WHERE other_id = ?`, user).Error
+	return models.Wrap("remove declined friend requests", err)
 }
 
 // decliners returns the users who have declined a request of a user, unless that has expired.
@@ -115,10 +106,7 @@ func (s *Store) decliners(ctx context.Context, user models.RowID) (list []models
 	db := s.db.WithContext(ctx)
 	err = db.Raw(`SELECT user_id FROM friend_requests WHERE other_id = ? AND declined_at > ?`, user, declinedBefore(db.NowFunc())).
 		Scan(&list).Error
-	if err != nil {
-		return nil, fmt.Errorf("read declined friend requests: %w", err)
-	}
-	return list, nil
+	return list, models.Wrap("read declined friend requests", err)
 }
 
 // Subject returns what is stored of friends and requests.

@@ -37,10 +37,8 @@ func (s *Store) requests(ctx context.Context, user models.RowID, before time.Tim
 	}
 	query += ` ORDER BY r.created_at DESC, r.other_id DESC LIMIT ?`
 	var page []Request
-	if err := s.db.WithContext(ctx).Raw(query, append(args, limit)...).Scan(&page).Error; err != nil {
-		return nil, fmt.Errorf("list friend requests: %w", err)
-	}
-	return page, nil
+	err := s.db.WithContext(ctx).Raw(query, append(args, limit)...).Scan(&page).Error
+	return page, models.Wrap("list friend requests", err)
 }
 
 // forgetDeclined deletes up to limit declined requests that have expired, and returns
@@ -51,10 +49,7 @@ func (s *Store) forgetDeclined(ctx context.Context, limit int) (int64, error) {
 	result := db.Exec(`
 		DELETE FROM friend_requests WHERE declined_at <= ? AND (user_id, other_id) IN (
 			SELECT user_id, other_id FROM friend_requests WHERE declined_at <= ? LIMIT ?)`, expired, expired, limit)
-	if result.Error != nil {
-		return 0, fmt.Errorf("delete declined friend requests: %w", result.Error)
-	}
-	return result.RowsAffected, nil
+	return result.RowsAffected, models.Wrap("delete declined friend requests", result.Error)
 }
 
 // relation says which requests are between two users, from the first one's side.
@@ -117,10 +112,7 @@ func (t *tx) countSent(user models.RowID) (int, error) {
 func (t *tx) storeSent(user models.RowID, sent int, until time.Time) error {
 	err := t.db.Model(&models.User{}).Where("user_id = ?", user).
 		Updates(map[string]any{"requests_sent": sent, "requests_until": until}).Error
-	if err != nil {
-		return fmt.Errorf("count friend requests: %w", err)
-	}
-	return nil
+	return models.Wrap("count friend requests", err)
 }
 
 // send stores the outgoing side of a request. It replaces the side of a request that
@@ -130,10 +122,7 @@ func (t *tx) send(from, to models.RowID) error {
 		INSERT INTO friend_requests (user_id, other_id, incoming, created_at) VALUES (?, ?, false, ?)
 		ON CONFLICT (user_id, other_id) DO UPDATE SET incoming = false, created_at = excluded.created_at, declined_at = NULL`,
 		from, to, t.db.NowFunc()).Error
-	if err != nil {
-		return fmt.Errorf("store friend request: %w", err)
-	}
-	return nil
+	return models.Wrap("store friend request", err)
 }
 
 // deliver shows a request to its recipient, unless they have blocked the sender, or have
@@ -171,20 +160,14 @@ func (t *tx) withdraw(from, to models.RowID) error {
 		DELETE FROM friend_requests
 		WHERE (user_id = ? AND other_id = ?) OR (user_id = ? AND other_id = ? AND declined_at IS NULL)`,
 		from, to, to, from).Error
-	if err != nil {
-		return fmt.Errorf("remove friend request: %w", err)
-	}
-	return nil
+	return models.Wrap("remove friend request", err)
 }
 
 // decline hides the request that a user has received from the other.
 func (t *tx) decline(user, other models.RowID) error {
 	err := t.db.Exec(`UPDATE friend_requests SET declined_at = ? WHERE user_id = ? AND other_id = ?`,
 		t.db.NowFunc(), user, other).Error
-	if err != nil {
-		return fmt.Errorf("decline friend request: %w", err)
-	}
-	return nil
+	return models.Wrap("decline friend request", err)
 }
 
 // removeAnsweredRequests removes the requests between users who are friends by now,
@@ -193,8 +176,5 @@ func (t *tx) removeAnsweredRequests(users []models.RowID) error {
 	err := t.db.Exec(`DELETE FROM friend_requests WHERE user_id ? AND EXISTS (
 		SELECT 1 FROM friendships f
 		WHERE f.user_id = friend_requests.user_id AND f.friend_id = friend_requests.other_id)`, lists.Is(t.db, users)).Error
-	if err != nil {
-		return fmt.Errorf("remove answered friend requests: %w", err)
-	}
-	return nil
+	return models.Wrap("remove answered friend requests", err)
 }

@@ -51,10 +51,7 @@ func earlier(a, b time.Time) time.Time {
 // scores of the other. One query.
 func (s *Service) Shows(ctx context.Context, viewer, user models.RowID) (bool, error) {
 	shows, err := s.store.shows(ctx, viewer, user)
-	if err != nil {
-		return false, models.Unavailable("look up groups", err)
-	}
-	return shows, nil
+	return shows, models.Public("look up groups", err)
 }
 
 // people are the members of a group who do not hide from everybody, and those who are not

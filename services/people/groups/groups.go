@@ -110,10 +110,7 @@ func (s *Service) List(ctx context.Context, user models.UserID) ([]Group, error)
 		return nil, err
 	}
 	list, err := s.store.list(ctx, row, "")
-	if err != nil {
-		return nil, models.Unavailable("list groups", err)
-	}
-	return list, nil
+	return list, models.Public("list groups", err)
 }
 
 // Get returns a group of a user. CodeNotFound if the user is not a member. One query.
@@ -140,10 +137,7 @@ func (s *Service) get(ctx context.Context, user models.RowID, id models.GroupID)
 // The group must be one that Get has returned. One query.
 func (s *Service) Members(ctx context.Context, group models.GroupRow, after models.RowID, limit int) ([]Member, error) {
 	page, err := s.store.page(ctx, group, after, limit)
-	if err != nil {
-		return nil, models.Unavailable("list members", err)
-	}
-	return page, nil
+	return page, models.Public("list members", err)
 }
 
 // Create makes a group with its owner as the only member. CodeValidationFailed for a name
@@ -245,10 +239,7 @@ func (s *Service) change(ctx context.Context, fn func(*tx) error) error {
 				return err
 			}
 			slices.Sort(t.changed)
-			if err := change.Mark(ctx, slices.Compact(t.changed)); err != nil {
-				return models.Unavailable("change groups", err)
-			}
-			return nil
+			return models.Public("change groups", change.Mark(ctx, slices.Compact(t.changed)))
 		})
 	})
 }

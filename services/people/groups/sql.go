@@ -186,10 +186,7 @@ func (t *tx) owned(id models.GroupID, user models.RowID) (models.Group, error) {
 
 // create stores a new group and sets its number.
 func (t *tx) create(group *models.Group) error {
-	if err := t.db.Create(group).Error; err != nil {
-		return fmt.Errorf("store group: %w", err)
-	}
-	return nil
+	return models.Wrap("store group", t.db.Create(group).Error)
 }
 
 // ensure locks the group with an id, and creates one without an owner if there is none.
@@ -198,19 +195,13 @@ func (t *tx) ensure(id models.GroupID) (models.Group, error) {
 	err := t.db.Raw(`INSERT INTO groups (external_id, name, created_at) VALUES (?, '', ?)
 		ON CONFLICT (external_id) DO UPDATE SET external_id = excluded.external_id
 		RETURNING group_id, external_id, name, owner_id, invite_code, created_at`, id, t.db.NowFunc()).Scan(&group).Error
-	if err != nil {
-		return group, fmt.Errorf("store group: %w", err)
-	}
-	return group, nil
+	return group, models.Wrap("store group", err)
 }
 
 // set sets columns of a group.
 func (t *tx) set(group models.GroupRow, columns map[string]any) error {
 	err := t.db.Model(&models.Group{}).Where("group_id = ?", group).Updates(columns).Error
-	if err != nil {
-		return fmt.Errorf("change group: %w", err)
-	}
-	return nil
+	return models.Wrap("change group", err)
 }
 
 // delete deletes a group with its members.
@@ -220,20 +211,14 @@ func (t *tx) delete(group models.GroupRow) error {
 	if err == nil {
 		err = t.db.Exec(`DELETE FROM groups WHERE group_id = ?`, group).Error
 	}
-	if err != nil {
-		return fmt.Errorf("delete group: %w", err)
-	}
-	return nil
+	return models.Wrap("delete group", err)
 }
 
 // members returns the members of a group, ascending.
 func (t *tx) members(group models.GroupRow) ([]models.RowID, error) {
 	var ids []models.RowID
 	err := t.db.Raw(`SELECT user_id FROM group_members WHERE group_id = ? ORDER BY user_id`, group).Scan(&ids).Error
-	if err != nil {
-		return nil, fmt.Errorf("read members: %w", err)
-	}
-	return ids, nil
+	return ids, models.Wrap("read members", err)
 }
 
 // first returns the member of a group who joined first, or 0 if the group has none.
@@ -273,20 +258,14 @@ func (t *tx) add(group models.GroupRow, users []models.RowID) error {
 	}
 	err := t.db.Exec(`INSERT INTO group_members (group_id, user_id, joined_at) SELECT ?, user_id, ? FROM users WHERE user_id IN ?`,
 		group, t.db.NowFunc(), users).Error
-	if err != nil {
-		return fmt.Errorf("store members: %w", err)
-	}
-	return nil
+	return models.Wrap("store members", err)
 }
 
 // remove removes a member, and reports whether the user was one.
 func (t *tx) remove(group models.GroupRow, user models.RowID) (bool, error) {
 	t.changed = append(t.changed, group)
 	result := t.db.Exec(`DELETE FROM group_members WHERE group_id = ? AND user_id = ?`, group, user)
-	if result.Error != nil {
-		return false, fmt.Errorf("remove member: %w", result.Error)
-	}
-	return result.RowsAffected > 0, nil
+	return result.RowsAffected > 0, models.Wrap("remove member", result.Error)
 }
 
 // contains reports whether ascending rows have a row.

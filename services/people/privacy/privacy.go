@@ -65,10 +65,7 @@ func (s *Service) Hidden(ctx context.Context, user models.UserID) (bool, error) 
 		return false, err
 	}
 	hidden, err := s.store.hidden(ctx, row)
-	if err != nil {
-		return false, models.Unavailable("read privacy", err)
-	}
-	return hidden, nil
+	return hidden, models.Public("read privacy", err)
 }
 
 // SetHidden makes a user hide from everybody, or be shown again, and creates the user if
@@ -184,10 +181,7 @@ func (s *Service) List(
 		return nil, err
 	}
 	page, err := s.store.list(ctx, row, kind, after, limit)
-	if err != nil {
-		return nil, models.Unavailable("list privacy choices", err)
-	}
-	return page, nil
+	return page, models.Public("list privacy choices", err)
 }
 
 // Sets returns the cached sets of the users who are not shown to their owners because of a
@@ -202,8 +196,5 @@ func (s *Service) Sets() *cache.Sets[models.RowID] { return s.notShown }
 // CodeUnavailable if neither Redis nor SQL has it.
 func (s *Service) NotShown(ctx context.Context, user models.RowID) (ids []models.RowID, asOf time.Time, err error) {
 	ids, asOf, err = s.notShown.Near(ctx, user)
-	if err != nil {
-		return nil, time.Time{}, models.Unavailable("read who is not shown", err)
-	}
-	return ids, asOf, nil
+	return ids, asOf, models.Public("read who is not shown", err)
 }

@@ -99,10 +99,7 @@ func (s *Store) list(
 		LEFT JOIN friendships f ON f.user_id = c.user_id AND f.friend_id = c.other_id
 		WHERE c.user_id = ? AND c.kind = ? AND c.other_id > ?
 		ORDER BY c.other_id LIMIT ?`, user, kind, after, limit).Scan(&page).Error
-	if err != nil {
-		return nil, fmt.Errorf("list privacy choices: %w", err)
-	}
-	return page, nil
+	return page, models.Wrap("list privacy choices", err)
 }
 
 // choose stores a choice, unless it is stored, with the other's profile if the user may see it.
@@ -129,10 +126,7 @@ func choose(tx *gorm.DB, choice models.PrivacyChoice, known bool) error {
 			return fmt.Errorf("read a profile: %w", err)
 		}
 	}
-	if err := tx.Create(&choice).Error; err != nil {
-		return fmt.Errorf("store privacy choice: %w", err)
-	}
-	return nil
+	return models.Wrap("store privacy choice", tx.Create(&choice).Error)
 }
 
 // groupsOf returns the sets of members of the groups of a user, whose row is locked, so
@@ -152,8 +146,5 @@ func groupsOf(tx *gorm.DB, user models.RowID) ([]cache.Set, error) {
 
 // undo removes a choice.
 func undo(tx *gorm.DB, choice models.PrivacyChoice) error {
-	if err := tx.Delete(&choice).Error; err != nil {
-		return fmt.Errorf("remove privacy choice: %w", err)
-	}
-	return nil
+	return models.Wrap("remove privacy choice", tx.Delete(&choice).Error)
 }

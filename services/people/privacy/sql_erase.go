@@ -38,10 +38,7 @@ func (s *Service) Erase(ctx context.Context, user models.RowID) (removed int64, 
 			result := c.DB().Exec(`DELETE FROM privacy_choices
 				WHERE (user_id = ? AND other_id IN ?) OR (other_id = ? AND user_id IN ?)`, user, chunk, user, chunk)
 			removed += result.RowsAffected
-			if result.Error != nil {
-				return fmt.Errorf("remove privacy choices: %w", result.Error)
-			}
-			return nil
+			return models.Wrap("remove privacy choices", result.Error)
 		})
 		if err != nil {
 			return removed, err
@@ -111,10 +108,7 @@ func moveKept(c *friends.Change, people []models.RowID, from, to models.RowID) e
 	if err == nil {
 		err = c.DB().Exec(`DELETE FROM kept_choices WHERE row_id = ? AND user_id IN ?`, from, people).Error
 	}
-	if err != nil {
-		return fmt.Errorf("move kept privacy choices: %w", err)
-	}
-	return nil
+	return models.Wrap("move kept privacy choices", err)
 }
 
 // Keeps reports whether choices of others are kept of an erased user. One query.
@@ -132,19 +126,13 @@ func (s *Service) Forget(ctx context.Context, user models.RowID) error {
 // keptBy returns the users whose choices about an erased user are kept.
 func (s *Store) keptBy(ctx context.Context, user models.RowID) (others []models.RowID, err error) {
 	err = s.db.WithContext(ctx).Raw(`SELECT DISTINCT user_id FROM kept_choices WHERE row_id = ? ORDER BY user_id`, user).Scan(&others).Error
-	if err != nil {
-		return nil, fmt.Errorf("read kept privacy choices: %w", err)
-	}
-	return others, nil
+	return others, models.Wrap("read kept privacy choices", err)
 }
 
 // forgetKept removes the kept choices whose column is the user, and returns their number.
 func (s *Store) forgetKept(ctx context.Context, column string, user models.RowID) (int64, error) {
 	result := s.db.WithContext(ctx).Exec(`DELETE FROM kept_choices WHERE `+column+` = ?`, user)
-	if result.Error != nil {
-		return 0, fmt.Errorf("remove kept privacy choices: %w", result.Error)
-	}
-	return result.RowsAffected, nil
+	return result.RowsAffected, models.Wrap("remove kept privacy choices", result.Error)
 }
 
 // involved returns the other users of all choices that a user has made or is the object of.
@@ -152,10 +140,7 @@ func (s *Store) involved(ctx context.Context, user models.RowID) (others []model
 	err = s.db.WithContext(ctx).Raw(`SELECT other_id FROM privacy_choices WHERE user_id = ?
 		UNION SELECT user_id FROM privacy_choices WHERE other_id = ? AND kind <> 'muted'
 		UNION SELECT user_id FROM privacy_choices WHERE other_id = ? AND kind = 'muted'`, user, user, user).Scan(&others).Error
-	if err != nil {
-		return nil, fmt.Errorf("read privacy choices: %w", err)
-	}
-	return others, nil
+	return others, models.Wrap("read privacy choices", err)
 }
 
 // Subject returns what is stored of choices. An export has none of others about the user, who is not

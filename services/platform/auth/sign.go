@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -24,8 +23,5 @@ func SignToken(secret []byte, user models.UserID, scope, issuer, audience string
 		c.Audience = jwt.ClaimStrings{audience}
 	}
 	token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(secret)
-	if err != nil {
-		return "", fmt.Errorf("sign token: %w", err)
-	}
-	return token, nil
+	return token, models.Wrap("sign token", err)
 }

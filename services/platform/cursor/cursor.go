@@ -109,10 +109,7 @@ func newSecret() []byte {
 // Rotate adds a key, which seals from now on; other processes use it within a minute.
 // The key before it opens cursors for another day.
 func Rotate(ctx context.Context, store *Store) error {
-	if err := store.add(ctx, newSecret()); err != nil {
-		return models.Unavailable("add a key of cursors", err)
-	}
-	return nil
+	return models.Public("add a key of cursors", store.add(ctx, newSecret()))
 }
 
 // use takes the keys, oldest first.

@@ -7,6 +7,8 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+
+	"stepboard/models"
 )
 
 // keptKeys is how many keys are read: more than any operator adds in a day.
@@ -49,18 +51,12 @@ const firstID = 1
 // addFirst stores the first key, unless another process has done so.
 func (s *Store) addFirst(ctx context.Context, secret []byte) error {
 	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&row{ID: firstID, Secret: secret}).Error
-	if err != nil {
-		return fmt.Errorf("store the first cursor key: %w", err)
-	}
-	return nil
+	return models.Wrap("store the first cursor key", err)
 }
 
 // add stores another key.
 func (s *Store) add(ctx context.Context, secret []byte) error {
 	err := s.db.WithContext(ctx).Exec(`INSERT INTO cursor_keys (id, secret, created_at)
 		SELECT coalesce(max(id), 0) + 1, ?, ? FROM cursor_keys`, secret, s.db.NowFunc()).Error
-	if err != nil {
-		return fmt.Errorf("store a cursor key: %w", err)
-	}
-	return nil
+	return models.Wrap("store a cursor key", err)
 }

@@ -34,10 +34,7 @@ func (d *Deliveries) List(ctx context.Context, q Query) ([]Delivery, error) {
 	if err == nil && len(page) > 0 {
 		err = d.store.addAttempts(ctx, page)
 	}
-	if err != nil {
-		return nil, models.Unavailable("list deliveries", err)
-	}
-	return page, nil
+	return page, models.Public("list deliveries", err)
 }
 
 // Replay sends a delivery again, with the same message id, and returns it as it is before

@@ -44,10 +44,7 @@ func (s *Store) claim(
 		UPDATE webhook_deliveries SET attempts = attempts + 1, next_attempt_at = ? WHERE id IN (SELECT id FROM due)
 		RETURNING id, message_id, target, type, payload, state, attempts, created_at, next_attempt_at, give_up_at`,
 		target, outcome, now, limit, until).Scan(&claimed).Error
-	if err != nil {
-		return nil, fmt.Errorf("find due deliveries: %w", err)
-	}
-	return claimed, nil
+	return claimed, models.Wrap("find due deliveries", err)
 }
 
 // record stores the result of an attempt and the state that follows from it. A success
@@ -74,10 +71,7 @@ func (s *Store) record(ctx context.Context, r models.DeliveryAttempt, state mode
 		if state == models.DeliveryWaiting {
 			values = map[string]any{"next_attempt_at": next}
 		}
-		if err := changed.Updates(values).Error; err != nil {
-			return fmt.Errorf("store result: %w", err)
-		}
-		return nil
+		return models.Wrap("store result", changed.Updates(values).Error)
 	})
 }
 
@@ -121,10 +115,7 @@ func (s *Store) giveUp(ctx context.Context, target string, now time.Time, condit
 		)
 		UPDATE webhook_deliveries SET state = 'failed', finished_at = ? WHERE id IN (SELECT id FROM chosen)`,
 		slices.Concat([]any{target}, args, []any{batchRows, now})...)
-	if result.Error != nil {
-		return 0, fmt.Errorf("give up deliveries: %w", result.Error)
-	}
-	return result.RowsAffected, nil
+	return result.RowsAffected, models.Wrap("give up deliveries", result.Error)
 }
 
 // boundary returns the delivery to a target in a state behind the given number of later ones, by
@@ -135,20 +126,14 @@ func (s *Store) boundary(
 	// The state is part of the text, so that an index of this state serves.
 	result := s.db.WithContext(ctx).Where("target = ? AND state = '"+string(state)+"'", target).
 		Order(column + " DESC, id DESC").Offset(later).Limit(1).Find(&last)
-	if result.Error != nil {
-		return last, false, fmt.Errorf("find the oldest deliveries: %w", result.Error)
-	}
-	return last, result.RowsAffected > 0, nil
+	return last, result.RowsAffected > 0, models.Wrap("find the oldest deliveries", result.Error)
 }
 
 // targets returns the targets for which deliveries wait.
 func (s *Store) targets(ctx context.Context) (targets []string, err error) {
 	err = s.db.WithContext(ctx).Raw(`SELECT DISTINCT target FROM webhook_deliveries WHERE state = 'waiting' ORDER BY target`).
 		Scan(&targets).Error
-	if err != nil {
-		return nil, fmt.Errorf("list targets: %w", err)
-	}
-	return targets, nil
+	return targets, models.Wrap("list targets", err)
 }
 
 // delete deletes up to batchRows finished deliveries that satisfy a condition, with their
@@ -168,10 +153,7 @@ func (s *Store) delete(ctx context.Context, condition string, args ...any) (dele
 		deleted = result.RowsAffected
 		return result.Error
 	})
-	if err != nil {
-		return deleted, fmt.Errorf("delete deliveries: %w", err)
-	}
-	return deleted, nil
+	return deleted, models.Wrap("delete deliveries", err)
 }
 
 // Query selects a page of deliveries. Empty fields select all.
@@ -225,10 +207,7 @@ func (s *Store) find(ctx context.Context, id int64) (Delivery, error) {
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return d, models.Errorf(models.CodeNotFound, "there is no delivery of this id")
 	}
-	if err != nil {
-		return d, fmt.Errorf("read a delivery: %w", err)
-	}
-	return d, nil
+	return d, models.Wrap("read a delivery", err)
 }
 
 // restart makes a delivery due, whatever its state.
@@ -236,8 +215,5 @@ func (s *Store) restart(ctx context.Context, id int64, now time.Time) error {
 	err := s.db.WithContext(ctx).Model(&models.Delivery{}).Where("id = ?", id).Updates(map[string]any{
 		"state": models.DeliveryWaiting, "finished_at": nil, "next_attempt_at": now, "give_up_at": now.Add(giveUpAfter),
 	}).Error
-	if err != nil {
-		return fmt.Errorf("replay a delivery: %w", err)
-	}
-	return nil
+	return models.Wrap("replay a delivery", err)
 }

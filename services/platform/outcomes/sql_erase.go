@@ -28,10 +28,7 @@ func (s *Store) Erase(ctx context.Context, user models.RowID) (changed int64, er
 			return tx.Where("id = ?", d.ID).Delete(&models.Delivery{}).Error
 		})
 	})
-	if err != nil {
-		return changed, fmt.Errorf("erase deliveries: %w", err)
-	}
-	return changed, nil
+	return changed, models.Wrap("erase deliveries", err)
 }
 
 // Subject returns what is stored of webhooks.

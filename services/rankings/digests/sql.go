@@ -2,7 +2,6 @@ package digests
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"gorm.io/gorm"
@@ -24,29 +23,21 @@ func NewStore(db *gorm.DB, outbox *outcomes.Outbox) *Store { return &Store{db: d
 
 // begin stores a digest that begins, unless it is stored.
 func (s *Store) begin(ctx context.Context, d models.Digest) error {
-	if err := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&d).Error; err != nil {
-		return fmt.Errorf("begin a digest: %w", err)
-	}
-	return nil
+	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&d).Error
+	return models.Wrap("begin a digest", err)
 }
 
 // open returns the digests that are not finished, the oldest first.
 func (s *Store) open(ctx context.Context) (list []models.Digest, err error) {
 	err = s.db.WithContext(ctx).Where("finished_at IS NULL").Order("started_at, board, day").Find(&list).Error
-	if err != nil {
-		return nil, fmt.Errorf("list unfinished digests: %w", err)
-	}
-	return list, nil
+	return list, models.Wrap("list unfinished digests", err)
 }
 
 // next returns the next users behind a row.
 func (s *Store) next(ctx context.Context, after models.RowID, limit int) (users []models.RowID, err error) {
 	err = s.db.WithContext(ctx).Model(&models.User{}).Where("user_id > ?", after).Order("user_id").Limit(limit).
 		Pluck("user_id", &users).Error
-	if err != nil {
-		return nil, fmt.Errorf("list users: %w", err)
-	}
-	return users, nil
+	return users, models.Wrap("list users", err)
 }
 
 // write writes the lines of a digest to the outbox, if there are any, and its progress.
@@ -60,16 +51,10 @@ func (s *Store) write(ctx context.Context, d *models.Digest, lines []models.Dige
 		failpoint.Hit("digest.batch_written")
 		return db.Model(d).Updates(map[string]any{"last_user": d.LastUser, "users": d.Users}).Error
 	})
-	if err != nil {
-		return fmt.Errorf("write a digest: %w", err)
-	}
-	return nil
+	return models.Wrap("write a digest", err)
 }
 
 // finish stores that a digest is finished.
 func (s *Store) finish(ctx context.Context, d *models.Digest, now time.Time) error {
-	if err := s.db.WithContext(ctx).Model(d).Update("finished_at", now).Error; err != nil {
-		return fmt.Errorf("finish a digest: %w", err)
-	}
-	return nil
+	return models.Wrap("finish a digest", s.db.WithContext(ctx).Model(d).Update("finished_at", now).Error)
 }

@@ -61,10 +61,7 @@ func store(db *gorm.DB, like models.Like, first func() error) (given bool, err e
 		return true, err
 	}
 	result = db.Model(&like).Where("withdrawn").Update("withdrawn", false)
-	if result.Error != nil {
-		return false, fmt.Errorf("store like again: %w", result.Error)
-	}
-	return result.RowsAffected > 0, nil
+	return result.RowsAffected > 0, models.Wrap("store like again", result.Error)
 }
 
 // announce writes the outcome of a new like.
