@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stepboard/models"
+	"stepboard/services/boards/catalog"
 )
 
 const (
@@ -29,11 +30,6 @@ const (
 	purgeDeadline = 2 * time.Hour
 )
 
-// Totals lists the boards that take increments.
-type Totals interface {
-	TotalRanges(ctx context.Context, now time.Time) ([]models.TotalRange, error)
-}
-
 // Windows drains and checks rolling buckets.
 type Windows interface {
 	// Drain subtracts the hours that have left the window from the scores.
@@ -46,7 +42,7 @@ type Windows interface {
 // rows are the entries that it has raised. It also recomputes a sample of the
 // scores of rolling boards, and reports those that are not the sum of their
 // hours.
-func Reconcile(reconcile Work, totals Totals, windows Windows, clock models.Clock, log *slog.Logger, registry prometheus.Registerer) Job {
+func Reconcile(reconcile Work, totals *catalog.Buckets, windows Windows, clock models.Clock, log *slog.Logger, registry prometheus.Registerer) Job {
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "stepboard_rolling_" + name, Help: help})
 		registry.MustRegister(c)
@@ -70,7 +66,7 @@ func Reconcile(reconcile Work, totals Totals, windows Windows, clock models.Cloc
 
 // Roll returns the job that drains rolling boards after the hour. Its rows are
 // the hourly totals that it has subtracted.
-func Roll(totals Totals, windows Windows, clock models.Clock) Job {
+func Roll(totals *catalog.Buckets, windows Windows, clock models.Clock) Job {
 	return frequent("roll", rollEvery, rollDeadline, func(ctx context.Context) (rows int64, err error) {
 		err = eachRollingBucket(ctx, totals, clock, func(bucket *models.Bucket) error {
 			n, err := windows.Drain(ctx, bucket)
@@ -83,7 +79,7 @@ func Roll(totals Totals, windows Windows, clock models.Clock) Job {
 
 // eachRollingBucket calls do for every bucket with a window, the others as well
 // if one fails.
-func eachRollingBucket(ctx context.Context, totals Totals, clock models.Clock, do func(*models.Bucket) error) error {
+func eachRollingBucket(ctx context.Context, totals *catalog.Buckets, clock models.Clock, do func(*models.Bucket) error) error {
 	ranges, err := totals.TotalRanges(ctx, clock())
 	failed := []error{err}
 	for _, r := range ranges {

@@ -5,7 +5,6 @@ package importer
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"stepboard/models"
 	"stepboard/services/boards/catalog"
@@ -28,12 +27,6 @@ type Users interface {
 	// EnsureMany returns the row of each user, by position, and creates those users that
 	// do not exist.
 	EnsureMany(ctx context.Context, users []models.UserID) ([]models.RowID, error)
-}
-
-// Buckets finds the buckets of days. Implemented by catalog.Buckets.
-type Buckets interface {
-	Importable(ctx context.Context, b *catalog.Board, day models.Date, now time.Time) (*models.Bucket, error)
-	Make(ctx context.Context, proposed []*models.Bucket) ([]*models.Bucket, error)
 }
 
 // Archive moves a cold bucket to the archive. Implemented by archive.Service.
@@ -68,7 +61,7 @@ type Report interface {
 type Service struct {
 	Friends   Friends
 	Directory Users
-	Buckets   Buckets
+	Buckets   *catalog.Buckets
 	Entries   Scores
 	Archive   Archive
 	// RaiseHot raises totals of days that take uploads: at once or through the

@@ -56,11 +56,6 @@ type BucketQuery struct {
 	Limit    int
 }
 
-// Boards finds boards. Implemented by catalog.Definitions.
-type Boards interface {
-	Board(name string) (*catalog.Board, error)
-}
-
 // Counter counts entries in Redis. Implemented by board.Store.
 type Counter interface {
 	// Counts returns the number of entries of each of the buckets, by position.

@@ -12,6 +12,7 @@ import (
 
 	"stepboard/internal/pause"
 	"stepboard/models"
+	"stepboard/services/boards/catalog"
 )
 
 const (
@@ -229,13 +230,13 @@ type Archive interface {
 type Service struct {
 	store   *Store
 	archive Archive
-	boards  Boards
+	boards  *catalog.Definitions
 	counter Counter
 	clock   models.Clock
 }
 
 // New returns a service over a store.
-func New(store *Store, archive Archive, boards Boards, counter Counter, clock models.Clock) *Service {
+func New(store *Store, archive Archive, boards *catalog.Definitions, counter Counter, clock models.Clock) *Service {
 	return &Service{store: store, archive: archive, boards: boards, counter: counter, clock: clock}
 }
 

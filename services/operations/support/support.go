@@ -17,33 +17,13 @@ import (
 // newest is how many corrections and reviews of a user are shown at most.
 const newest = 50
 
-// History reads the days of users. Implemented by ranking.Service.
-type History interface {
-	History(ctx context.Context, q ranking.HistoryQuery) (*ranking.History, error)
-}
-
-// Groups lists the groups of users. Implemented by groups.Service.
-type Groups interface {
-	List(ctx context.Context, user models.UserID) ([]groups.Group, error)
-}
-
-// Corrections lists corrections. Implemented by corrections.Service.
-type Corrections interface {
-	List(ctx context.Context, q corrections.Query) ([]corrections.Entry, error)
-}
-
-// Reviews lists reviews. Implemented by reviews.Service.
-type Reviews interface {
-	List(ctx context.Context, q reviews.Query) ([]models.Review, error)
-}
-
 // Options holds what a Service is built on.
 type Options struct {
 	Store       *Store
-	History     History
-	Groups      Groups
-	Corrections Corrections
-	Reviews     Reviews
+	History     *ranking.Service
+	Groups      *groups.Service
+	Corrections *corrections.Service
+	Reviews     *reviews.Service
 }
 
 // Service reads what is known about users. It changes nothing. Safe for concurrent use.

@@ -22,6 +22,8 @@ import (
 	"stepboard/internal/pause"
 	"stepboard/models"
 	"stepboard/services/boards/catalog"
+	"stepboard/services/rankings/likes"
+	"stepboard/services/rankings/ranking"
 )
 
 const (
@@ -37,27 +39,8 @@ const (
 
 // Service writes digests. Safe for concurrent use.
 type Service struct {
-	store    *Store
-	catalog  *catalog.Catalog
-	rankings Rankings
-	likes    Likes
-	clock    models.Clock
-	log      *slog.Logger
-	stats    Stats
-}
-
-// Rankings ranks many users among their friends. Implemented by ranking.Service.
-type Rankings interface {
-	// Digest returns the line of each of the users who has a score in a hot bucket, without
-	// likes.
-	Digest(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.DigestLine, error)
-}
-
-// Likes counts likes. Implemented by likes.Store.
-type Likes interface {
-	// OwnCounts returns the likes of users' scores on a day that each user is shown. Users
-	// without any are left out.
-	OwnCounts(ctx context.Context, board string, day models.Date, users []models.RowID) (map[models.RowID]models.LikeCount, error)
+	o     Options
+	stats Stats
 }
 
 // Stats describes the digests of this process.
@@ -72,18 +55,14 @@ type Stats struct {
 type Options struct {
 	Store    *Store
 	Catalog  *catalog.Catalog
-	Rankings Rankings
-	Likes    Likes
+	Rankings *ranking.Service
+	Likes    *likes.Store
 	Clock    models.Clock
 	Log      *slog.Logger
 }
 
 // New returns a service.
-func New(o Options) *Service {
-	return &Service{
-		store: o.Store, catalog: o.Catalog, rankings: o.Rankings, likes: o.Likes, clock: o.Clock, log: o.Log,
-	}
-}
+func New(o Options) *Service { return &Service{o: o} }
 
 // Stats returns the counts of this process.
 func (s *Service) Stats() *Stats { return &s.stats }
@@ -94,12 +73,12 @@ func (s *Service) Stats() *Stats { return &s.stats }
 // of the stores' time at most.
 func (s *Service) Run(ctx context.Context, due func(midnight time.Time) time.Time) (users int64, err error) {
 	var failed []error
-	for _, board := range s.catalog.Definitions.Boards() {
+	for _, board := range s.o.Catalog.Definitions.Boards() {
 		if board.RequireDays() == nil {
 			failed = append(failed, s.begin(ctx, board, due))
 		}
 	}
-	open, err := s.store.open(ctx)
+	open, err := s.o.Store.open(ctx)
 	failed = append(failed, err)
 	s.stats.Since.Store(0)
 	if len(open) > 0 {
@@ -120,14 +99,14 @@ func (s *Service) Run(ctx context.Context, due func(midnight time.Time) time.Tim
 // begin begins the digest of a board's present day if it is due and has not begun. The days of
 // boards whose days are local are those of UTC.
 func (s *Service) begin(ctx context.Context, board *catalog.Board, due func(time.Time) time.Time) error {
-	now := s.clock()
+	now := s.o.Clock()
 	day := board.Today(now)
 	date := day.UTC()
 	midnight := time.Date(date.Year(), date.Month(), date.Day(), 0, 0, 0, 0, board.Zone())
 	if due(midnight).After(now) {
 		return nil
 	}
-	return s.store.begin(ctx, models.Digest{Board: board.Name, Day: day, StartedAt: now.UTC()})
+	return s.o.Store.begin(ctx, models.Digest{Board: board.Name, Day: day, StartedAt: now.UTC()})
 }
 
 // finish works on a digest until it is finished, and returns how many users have got one.
@@ -148,22 +127,22 @@ func (s *Service) finish(ctx context.Context, d *models.Digest) (users int64, er
 		}
 	}
 	failpoint.Hit("digest.written")
-	return users, s.store.finish(ctx, d, s.clock().UTC())
+	return users, s.o.Store.finish(ctx, d, s.o.Clock().UTC())
 }
 
 // bucket returns the bucket of a digest; nil if nobody has a score in it, or if it is so old
 // that nobody wants to hear of it.
 func (s *Service) bucket(ctx context.Context, d *models.Digest) (*models.Bucket, error) {
-	board, err := s.catalog.Definitions.Board(d.Board)
+	board, err := s.o.Catalog.Definitions.Board(d.Board)
 	if err != nil {
 		return nil, err
 	}
-	bucket, err := s.catalog.Buckets.Find(ctx, board, d.Day)
+	bucket, err := s.o.Catalog.Buckets.Find(ctx, board, d.Day)
 	if errors.Is(err, catalog.ErrNoBucket) {
 		return nil, nil //nolint:nilnil // a day without scores is no error
 	}
-	if err == nil && bucket.Cold(s.clock()) {
-		s.log.WarnContext(ctx, "a digest was given up because its day is cold", "board", d.Board, "day", d.Day.String())
+	if err == nil && bucket.Cold(s.o.Clock()) {
+		s.o.Log.WarnContext(ctx, "a digest was given up because its day is cold", "board", d.Board, "day", d.Day.String())
 		return nil, nil //nolint:nilnil // likewise
 	}
 	return bucket, err
@@ -171,14 +150,14 @@ func (s *Service) bucket(ctx context.Context, d *models.Digest) (*models.Bucket,
 
 // batch works on the next users of a digest, and reports whether there may be more.
 func (s *Service) batch(ctx context.Context, d *models.Digest, bucket *models.Bucket) (written int64, more bool, err error) {
-	users, err := s.store.next(ctx, d.LastUser, batchUsers)
+	users, err := s.o.Store.next(ctx, d.LastUser, batchUsers)
 	if err != nil || len(users) == 0 {
 		return 0, false, err
 	}
 	var lines []models.DigestLine
 	for chunk := range slices.Chunk(users, readUsers) {
 		began := time.Now()
-		some, err := s.rankings.Digest(ctx, bucket, chunk)
+		some, err := s.o.Rankings.Digest(ctx, bucket, chunk)
 		if err != nil {
 			return 0, false, err
 		}
@@ -192,7 +171,7 @@ func (s *Service) batch(ctx context.Context, d *models.Digest, bucket *models.Bu
 	}
 	d.LastUser = users[len(users)-1]
 	d.Users += int64(len(lines))
-	if err := s.store.write(ctx, d, lines); err != nil {
+	if err := s.o.Store.write(ctx, d, lines); err != nil {
 		return 0, false, err
 	}
 	failpoint.Hit("digest.committed")
@@ -209,7 +188,7 @@ func (s *Service) addLikes(ctx context.Context, d *models.Digest, lines []models
 	for i, line := range lines {
 		users[i] = line.User
 	}
-	counts, err := s.likes.OwnCounts(ctx, d.Board, d.Day, users)
+	counts, err := s.o.Likes.OwnCounts(ctx, d.Board, d.Day, users)
 	if err != nil {
 		return err
 	}

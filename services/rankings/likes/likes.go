@@ -15,30 +15,14 @@ import (
 
 	"stepboard/models"
 	"stepboard/services/boards/catalog"
+	"stepboard/services/platform/cursor"
 	"stepboard/services/rankings/ranking"
 )
 
 // Service gives, withdraws and lists likes. Safe for concurrent use.
 type Service struct {
-	store     *Store
-	rankings  Rankings
-	catalog   *catalog.Catalog
-	directory Users
-	cursors   ranking.Cursors
-	clock     models.Clock
-	stats     Stats
-}
-
-// Rankings finds the scores that may be liked. Implemented by ranking.Service.
-type Rankings interface {
-	// Score finds a user's score that the viewer of a query is shown. CodeNotFound without.
-	Score(ctx context.Context, q ranking.Query, user models.UserID) (ranking.ShownScore, error)
-}
-
-// Users finds users. Implemented by directory.Service.
-type Users interface {
-	// Find returns the row of each user, by position; 0 for users that do not exist.
-	Find(ctx context.Context, users ...models.UserID) ([]models.RowID, error)
+	o     Options
+	stats Stats
 }
 
 // Stats counts the likes that this process has stored.
@@ -50,19 +34,15 @@ type Stats struct {
 // Options holds what a Service is built on.
 type Options struct {
 	Store     *Store
-	Rankings  Rankings
+	Rankings  *ranking.Service
 	Catalog   *catalog.Catalog
-	Directory Users
-	Cursors   ranking.Cursors
+	Directory models.Users
+	Cursors   *cursor.Sealer
 	Clock     models.Clock
 }
 
 // New returns a service.
-func New(o Options) *Service {
-	return &Service{
-		store: o.Store, rankings: o.Rankings, catalog: o.Catalog, directory: o.Directory, cursors: o.Cursors, clock: o.Clock,
-	}
-}
+func New(o Options) *Service { return &Service{o: o} }
 
 // Stats returns the counts of this process.
 func (s *Service) Stats() *Stats { return &s.stats }
@@ -75,12 +55,12 @@ func (s *Service) Give(ctx context.Context, q ranking.Query, user models.UserID)
 	if user == q.Viewer {
 		return models.Invalid("path.id", "is the user who calls")
 	}
-	found, err := s.rankings.Score(ctx, q, user)
+	found, err := s.o.Rankings.Score(ctx, q, user)
 	if err != nil {
 		return err
 	}
-	given, err := s.store.give(ctx, models.Like{
-		UserID: found.User, Day: found.Day, Board: q.Board, LikedBy: found.Viewer, CreatedAt: s.clock().UTC().Truncate(time.Microsecond),
+	given, err := s.o.Store.give(ctx, models.Like{
+		UserID: found.User, Day: found.Day, Board: q.Board, LikedBy: found.Viewer, CreatedAt: s.o.Clock().UTC().Truncate(time.Microsecond),
 	})
 	if err != nil {
 		return models.Unavailable("store a like", err)
@@ -95,25 +75,25 @@ func (s *Service) Give(ctx context.Context, q ranking.Query, user models.UserID)
 // Without a like, nothing changes. One statement. CodeBoardNotFound, CodeBoardKind,
 // CodeDateInFuture, CodeOffsetRequired.
 func (s *Service) Withdraw(ctx context.Context, q ranking.Query, user models.UserID) error {
-	board, err := s.catalog.Definitions.Board(q.Board)
+	board, err := s.o.Catalog.Definitions.Board(q.Board)
 	if err != nil {
 		return err
 	}
 	if err := board.RequireDays(); err != nil {
 		return err
 	}
-	bucket, err := s.catalog.Buckets.Resolve(board, q.Date, s.clock(), q.Offset)
+	bucket, err := s.o.Catalog.Buckets.Resolve(board, q.Date, s.o.Clock(), q.Offset)
 	if err != nil {
 		return err
 	}
 	if bucket.Day < catalog.FirstDay { // not every database can represent it
 		return nil
 	}
-	rows, err := s.directory.Find(ctx, user, q.Viewer)
+	rows, err := s.o.Directory.Find(ctx, user, q.Viewer)
 	if err != nil || rows[0] == 0 || rows[1] == 0 {
 		return err
 	}
-	withdrawn, err := s.store.withdraw(ctx, models.Like{UserID: rows[0], Day: bucket.Day, Board: q.Board, LikedBy: rows[1]})
+	withdrawn, err := s.o.Store.withdraw(ctx, models.Like{UserID: rows[0], Day: bucket.Day, Board: q.Board, LikedBy: rows[1]})
 	if err != nil {
 		return models.Unavailable("withdraw a like", err)
 	}
@@ -143,7 +123,7 @@ type Page struct {
 // viewer is shown, newest first, without those who are not shown to the viewer. One query
 // besides those of ranking.Service.Score, whose errors it returns.
 func (s *Service) List(ctx context.Context, q ranking.Query, user models.UserID) (Page, error) {
-	found, err := s.rankings.Score(ctx, q, user)
+	found, err := s.o.Rankings.Score(ctx, q, user)
 	if err != nil {
 		return Page{}, err
 	}
@@ -151,12 +131,12 @@ func (s *Service) List(ctx context.Context, q ranking.Query, user models.UserID)
 	var before time.Time
 	var after models.Cursor
 	if q.Cursor != "" {
-		if after, err = s.cursors.Open(ctx, q.Cursor, scope...); err != nil {
+		if after, err = s.o.Cursors.Open(ctx, q.Cursor, scope...); err != nil {
 			return Page{}, err
 		}
 		before = time.UnixMicro(after.Key).UTC()
 	}
-	list, err := s.store.list(ctx, found, q.Board, before, after.Row, q.Limit+1)
+	list, err := s.o.Store.list(ctx, found, q.Board, before, after.Row, q.Limit+1)
 	if err != nil {
 		return Page{}, models.Unavailable("list likes", err)
 	}
@@ -164,7 +144,7 @@ func (s *Service) List(ctx context.Context, q ranking.Query, user models.UserID)
 	if len(list) > q.Limit {
 		page.Likers = list[:q.Limit]
 		last := page.Likers[q.Limit-1]
-		cursor := s.cursors.Seal(models.Cursor{Key: last.CreatedAt.UnixMicro(), Row: last.Row}, scope...)
+		cursor := s.o.Cursors.Seal(models.Cursor{Key: last.CreatedAt.UnixMicro(), Row: last.Row}, scope...)
 		page.NextCursor = &cursor
 	}
 	return page, nil

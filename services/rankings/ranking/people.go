@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stepboard/models"
+	"stepboard/services/people/groups"
 )
 
 // circle is a source of people among whom a viewer is ranked.
@@ -53,7 +54,7 @@ func (c friendCircle) list(ctx context.Context, viewer models.RowID, near, old b
 
 // groupCircle is the members of a group. Past days have its present members, too.
 type groupCircle struct {
-	groups Groups
+	groups *groups.Service
 	group  models.GroupID
 }
 

@@ -29,6 +29,9 @@ import (
 	"stepboard/services/boards/board"
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/corrections"
+	"stepboard/services/people/groups"
+	"stepboard/services/people/privacy"
+	"stepboard/services/platform/cursor"
 )
 
 // Reader reads buckets from one store.
@@ -78,26 +81,6 @@ type Friends interface {
 	IDsOf(ctx context.Context, users []models.RowID) (map[models.RowID][]models.RowID, error)
 }
 
-// Privacy says who is not shown to whom. Implemented by privacy.Service.
-type Privacy interface {
-	// NotShown returns those whose scores a user is not shown because of a choice of either
-	// of the two, without those who hide from everybody. All changes that were complete
-	// before asOf are in them; it is zero if they are not from the memory of the process.
-	NotShown(ctx context.Context, user models.RowID) (ids []models.RowID, asOf time.Time, err error)
-}
-
-// Groups lists the members of groups. Implemented by groups.Service.
-type Groups interface {
-	// IDs returns the members of a group, the viewer among them. CodeNotFound if the
-	// viewer is not a member.
-	IDs(ctx context.Context, group models.GroupID, viewer models.RowID) ([]models.RowID, error)
-	// Circle is IDs as Friends.Circle.
-	Circle(ctx context.Context, group models.GroupID, viewer models.RowID) (ids []models.RowID, asOf time.Time, err error)
-	// Shows reports whether two users are members of one group in which the first one is shown
-	// the scores of the other.
-	Shows(ctx context.Context, viewer, user models.RowID) (bool, error)
-}
-
 // Likes counts likes. Implemented by likes.Store.
 type Likes interface {
 	// Counts returns the likes of users' scores on a day that a viewer is shown. Users without
@@ -115,13 +98,6 @@ type Directory interface {
 	Describe(ctx context.Context, rows []models.RowID, records []models.PublicRecord) error
 }
 
-// Cursors turns the position behind a page into a text for the client, and back.
-// Implemented by cursor.Sealer.
-type Cursors interface {
-	Seal(c models.Cursor, scope ...string) string
-	Open(ctx context.Context, text string, scope ...string) (models.Cursor, error)
-}
-
 // NearCache holds copies of current buckets. Implemented by nearcache.Cache.
 type NearCache interface {
 	// Composites fills in the users' composites in a bucket, by position, complete as of a
@@ -133,30 +109,23 @@ type NearCache interface {
 	Fresh(asOf time.Time) bool
 }
 
-// Corrections are operators' decisions about scores. Implemented by corrections.Service.
-type Corrections interface {
-	// Kind returns the kind of the correction of a user's score that holds; empty if there
-	// is none. One query if the bucket is archived.
-	Kind(ctx context.Context, bucket *models.Bucket, user models.RowID, archived bool) (models.CorrectionKind, error)
-}
-
 // Options holds what a Service is built on.
 type Options struct {
 	Catalog   *catalog.Catalog
 	Entries   Entries
 	Archive   Archive
 	Friends   Friends
-	Privacy   Privacy
-	Groups    Groups
+	Privacy   *privacy.Service
+	Groups    *groups.Service
 	Directory Directory
-	Cursors   Cursors
+	Cursors   *cursor.Sealer
 	Likes     Likes
 	// NearCache may be nil.
 	NearCache NearCache
 	// Rules is nil if no scores are corrected and nobody was erased.
 	Rules *corrections.Rules
 	// Corrections may be nil.
-	Corrections Corrections
+	Corrections *corrections.Service
 	// Whole returns an error while Redis may lack updates of a bucket that will be applied
 	// again. It may be nil. One round trip.
 	Whole func(ctx context.Context, bucket *models.Bucket) error
