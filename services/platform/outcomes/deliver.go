@@ -237,7 +237,9 @@ func stateAfter(d *models.Delivery, err error, now time.Time) models.DeliverySta
 
 // giveUp gives up all deliveries to a target that satisfy a condition, and says why in the log.
 func (d *Deliverer) giveUp(ctx context.Context, target, why, condition string, args ...any) error {
-	given, err := inBatches(ctx, func() (int64, error) { return d.store.giveUp(ctx, target, d.clock().UTC(), condition, args...) })
+	given, err := pause.Chunks(ctx, func(limit int) (int64, error) {
+		return d.store.giveUp(ctx, limit, target, d.clock().UTC(), condition, args...)
+	})
 	d.metrics.givenUp.WithLabelValues(target).Add(float64(given))
 	if given > 0 {
 		d.log.ErrorContext(ctx, "webhooks were given up "+why, "target", target, "deliveries", given)
@@ -318,21 +320,5 @@ func (d *Deliverer) giveUpOthers(ctx context.Context, now time.Time) error {
 
 // delete deletes all deliveries that satisfy a condition, and returns their number.
 func (d *Deliverer) delete(ctx context.Context, condition string, args ...any) (deleted int64, err error) {
-	return inBatches(ctx, func() (int64, error) { return d.store.delete(ctx, condition, args...) })
-}
-
-// inBatches repeats a step, which changes batchRows deliveries at most, with rests, until it has
-// changed fewer. It returns how many were changed.
-func inBatches(ctx context.Context, step func() (int64, error)) (changed int64, err error) {
-	for {
-		began := time.Now()
-		n, err := step()
-		changed += n
-		if err != nil || n < batchRows {
-			return changed, err
-		}
-		if err := pause.Rest(ctx, began, 1); err != nil {
-			return changed, err
-		}
-	}
+	return pause.Chunks(ctx, func(limit int) (int64, error) { return d.store.delete(ctx, limit, condition, args...) })
 }

@@ -15,9 +15,6 @@ import (
 	"stepboard/services/platform/cursor"
 )
 
-// batchRows is how many deliveries one transaction deletes or gives up.
-const batchRows = 1000
-
 // Store reads and changes tables webhook_deliveries and webhook_attempts. Safe for concurrent
 // use.
 type Store struct {
@@ -105,16 +102,16 @@ func (s *Store) waiting(ctx context.Context) (map[string]backlog, error) {
 	return waiting, nil
 }
 
-// giveUp gives up batchRows deliveries to a target that satisfy a condition, those first that
+// giveUp gives up as many deliveries to a target that satisfy a condition, those first that
 // have waited longest, and returns their number. One statement.
-func (s *Store) giveUp(ctx context.Context, target string, now time.Time, condition string, args ...any) (int64, error) {
+func (s *Store) giveUp(ctx context.Context, limit int, target string, now time.Time, condition string, args ...any) (int64, error) {
 	result := s.db.WithContext(ctx).Exec(`
 		WITH chosen AS MATERIALIZED (
 			SELECT id FROM webhook_deliveries WHERE target = ? AND state = 'waiting' AND `+condition+`
 			ORDER BY give_up_at, id LIMIT ? `+dialect.SkipLocked(s.db)+`
 		)
 		UPDATE webhook_deliveries SET state = 'failed', finished_at = ? WHERE id IN (SELECT id FROM chosen)`,
-		slices.Concat([]any{target}, args, []any{batchRows, now})...)
+		slices.Concat([]any{target}, args, []any{limit, now})...)
 	return result.RowsAffected, models.Wrap("give up deliveries", result.Error)
 }
 
@@ -136,12 +133,12 @@ func (s *Store) targets(ctx context.Context) (targets []string, err error) {
 	return targets, models.Wrap("list targets", err)
 }
 
-// delete deletes up to batchRows finished deliveries that satisfy a condition, with their
+// delete deletes up to limit finished deliveries that satisfy a condition, with their
 // attempts, and returns their number.
-func (s *Store) delete(ctx context.Context, condition string, args ...any) (deleted int64, err error) {
+func (s *Store) delete(ctx context.Context, limit int, condition string, args ...any) (deleted int64, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(db *gorm.DB) error {
 		var ids []int64
-		err := db.Model(&models.Delivery{}).Where(condition, args...).Order("finished_at, id").Limit(batchRows).Pluck("id", &ids).Error
+		err := db.Model(&models.Delivery{}).Where(condition, args...).Order("finished_at, id").Limit(limit).Pluck("id", &ids).Error
 		if err != nil || len(ids) == 0 {
 			return err
 		}
