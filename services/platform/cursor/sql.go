@@ -2,8 +2,7 @@ package cursor
 
 import (
 	"context"
-	"fmt"
-	"time"
+	"slices"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -22,26 +21,15 @@ type Store struct {
 // NewStore returns a store on the database.
 func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
 
-// row is a row of cursor_keys.
-type row struct {
-	ID        int64 `gorm:"primaryKey"`
-	Secret    []byte
-	CreatedAt time.Time
-}
-
-func (row) TableName() string { return "cursor_keys" }
+// TableName returns the name of the table of keys.
+func (Key) TableName() string { return "cursor_keys" }
 
 // keys returns the newest keys, oldest first. One query.
 func (s *Store) keys(ctx context.Context) ([]Key, error) {
-	var rows []row
-	if err := s.db.WithContext(ctx).Order("id DESC").Limit(keptKeys).Find(&rows).Error; err != nil {
-		return nil, fmt.Errorf("read cursor keys: %w", err)
-	}
-	keys := make([]Key, len(rows))
-	for i, r := range rows {
-		keys[len(rows)-1-i] = Key(r)
-	}
-	return keys, nil
+	var keys []Key
+	err := s.db.WithContext(ctx).Order("id DESC").Limit(keptKeys).Find(&keys).Error
+	slices.Reverse(keys)
+	return keys, models.Wrap("read cursor keys", err)
 }
 
 // firstID is the id of the first key. It is given, so that processes that start
@@ -50,7 +38,7 @@ const firstID = 1
 
 // addFirst stores the first key, unless another process has done so.
 func (s *Store) addFirst(ctx context.Context, secret []byte) error {
-	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&row{ID: firstID, Secret: secret}).Error
+	err := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&Key{ID: firstID, Secret: secret}).Error
 	return models.Wrap("store the first cursor key", err)
 }
 
