@@ -56,7 +56,7 @@ func (s *Service) Inviter(ctx context.Context, user models.UserID, code string) 
 
 // inviter is Inviter for a row, which is 0 for a user that does not exist, and a code that was counted.
 func (s *Service) inviter(ctx context.Context, user models.RowID, code string) (Inviter, error) {
-	inviter, err := s.store.inviter(ctx, user, code)
+	inviter, err := inviterOf(s.store.db.WithContext(ctx), user, code)
 	if err != nil && !errors.Is(err, invites.ErrNoCode) {
 		err = models.Unavailable("look up invite code", err)
 	}
@@ -89,7 +89,7 @@ func (s *Service) Join(ctx context.Context, user models.UserID, code string) (In
 			return err
 		}
 		// The code may have been renewed, and somebody blocked, before both were locked.
-		found, err = t.inviter(joining, code)
+		found, err = inviterOf(t.db, joining, code)
 		switch {
 		case err != nil:
 			return err

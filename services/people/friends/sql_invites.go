@@ -40,17 +40,8 @@ func readCode(db *gorm.DB, user models.RowID) (string, error) {
 	return stored[0], nil
 }
 
-// inviter returns the user who has an invite code, as a user sees them, or invites.ErrNoCode. One
+// inviterOf returns the user who has an invite code, as a user sees them, or invites.ErrNoCode. One
 // query.
-func (s *Store) inviter(ctx context.Context, user models.RowID, code string) (Inviter, error) {
-	return inviterOf(s.db.WithContext(ctx), user, code)
-}
-
-// inviter is Store.inviter in a change.
-func (t *tx) inviter(user models.RowID, code string) (Inviter, error) {
-	return inviterOf(t.db, user, code)
-}
-
 func inviterOf(db *gorm.DB, user models.RowID, code string) (Inviter, error) {
 	var found []Inviter
 	err := db.Raw(`

@@ -36,14 +36,11 @@ func (s *Store) shownOf(ctx context.Context, groups []models.GroupRow) (map[mode
 // membership returns the number of a group if a user is a member of it, otherwise 0. One
 // query.
 func (s *Store) membership(ctx context.Context, id models.GroupID, user models.RowID) (models.GroupRow, error) {
-	var found []models.GroupRow
+	var group models.GroupRow
 	err := s.db.WithContext(ctx).Raw(`
 		SELECT g.group_id FROM groups g JOIN group_members m ON m.group_id = g.group_id
-		WHERE g.external_id = ? AND m.user_id = ?`, id, user).Scan(&found).Error
-	if err != nil || len(found) == 0 {
-		return 0, err
-	}
-	return found[0], nil
+		WHERE g.external_id = ? AND m.user_id = ?`, id, user).Scan(&group).Error
+	return group, err
 }
 
 // shows reports whether two users are members of one group and the viewer is shown the scores
@@ -223,15 +220,9 @@ func (t *tx) members(group models.GroupRow) ([]models.RowID, error) {
 
 // first returns the member of a group who joined first, or 0 if the group has none.
 func (t *tx) first(group models.GroupRow) (models.RowID, error) {
-	var ids []models.RowID
-	err := t.db.Raw(`SELECT user_id FROM group_members WHERE group_id = ? ORDER BY joined_at, user_id LIMIT 1`, group).Scan(&ids).Error
-	if err != nil {
-		return 0, fmt.Errorf("find the next owner: %w", err)
-	}
-	if len(ids) == 0 {
-		return 0, nil
-	}
-	return ids[0], nil
+	var user models.RowID
+	err := t.db.Raw(`SELECT user_id FROM group_members WHERE group_id = ? ORDER BY joined_at, user_id LIMIT 1`, group).Scan(&user).Error
+	return user, models.Wrap("find the next owner", err)
 }
 
 // checkGroups returns CodeGroupLimit if one of the users, whose rows are locked, is in too

@@ -25,12 +25,9 @@ func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
 
 // hidden reports whether a user hides from everybody.
 func (s *Store) hidden(ctx context.Context, user models.RowID) (bool, error) {
-	var found []bool
-	err := s.db.WithContext(ctx).Model(&models.User{}).Where("user_id = ?", user).Pluck("hidden", &found).Error
-	if err != nil {
-		return false, fmt.Errorf("read whether a user is hidden: %w", err)
-	}
-	return len(found) > 0 && found[0], nil
+	var hidden bool
+	err := s.db.WithContext(ctx).Raw(`SELECT hidden FROM users WHERE user_id = ?`, user).Scan(&hidden).Error
+	return hidden, models.Wrap("read whether a user is hidden", err)
 }
 
 // setHidden stores whether a user, whose row is locked, hides from everybody, and reports
