@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
@@ -34,28 +33,15 @@ func (r *Reconciler) Rebuild(ctx context.Context, progress func(totals int64)) (
 	if err == nil {
 		err = p.raiseAll(ctx, now)
 	}
-	if err != nil {
-		err = fmt.Errorf("rebuild the boards from the ledger: %w", err)
-	}
-	return Rebuilt{p.totals, lowered}, err
+	return Rebuilt{p.totals, lowered}, models.Wrap("rebuild the boards from the ledger", err)
 }
 
 // lowerAll lowers the entries of every range that are more than the ledger has.
 func (p *pass) lowerAll(ctx context.Context, now time.Time) (lowered int64, err error) {
-	ranges, err := p.Totals.TotalRanges(ctx, now)
-	if err != nil {
-		return 0, err
-	}
-	for _, r := range ranges {
-		if archived, err := p.archived(ctx, r.Bucket); err != nil || archived {
-			if err != nil {
-				return lowered, err
-			}
-			continue
-		}
+	err = p.eachRange(ctx, now, func(r models.TotalRange) error {
 		parts, err := p.Entries.Parts(ctx, r.Bucket)
 		if err != nil {
-			return lowered, err
+			return err
 		}
 		for _, part := range parts {
 			if part.Total() < r.Since {
@@ -64,11 +50,12 @@ func (p *pass) lowerAll(ctx context.Context, now time.Time) (lowered int64, err 
 			n, err := p.lowerPart(ctx, part)
 			lowered += n
 			if err != nil {
-				return lowered, err
+				return err
 			}
 		}
-	}
-	return lowered, nil
+		return nil
+	})
+	return lowered, err
 }
 
 // lowerPart lowers the entries of one part, page by page.

@@ -168,27 +168,31 @@ func (r *Reconciler) pass(progress func(totals int64)) *pass {
 
 type totalName struct{ board, total string }
 
-// raiseAll raises the totals of every range.
-func (p *pass) raiseAll(ctx context.Context, now time.Time) error {
+// eachRange calls do with each range of totals whose bucket the archive does not have.
+func (p *pass) eachRange(ctx context.Context, now time.Time, do func(models.TotalRange) error) error {
 	ranges, err := p.Totals.TotalRanges(ctx, now)
 	if err != nil {
 		return err
 	}
 	for _, r := range ranges {
-		if archived, err := p.archived(ctx, r.Bucket); err != nil || archived {
-			if err != nil {
-				return err
-			}
-			continue
+		archived, err := p.archived(ctx, r.Bucket)
+		if err == nil && !archived {
+			err = do(r)
 		}
-		err := p.forEachPage(ctx, func(after totalKey) ([]models.ScoreTotal, error) {
-			return p.Store.page(ctx, r, after, p.page)
-		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// raiseAll raises the totals of every range.
+func (p *pass) raiseAll(ctx context.Context, now time.Time) error {
+	return p.eachRange(ctx, now, func(r models.TotalRange) error {
+		return p.forEachPage(ctx, func(after totalKey) ([]models.ScoreTotal, error) {
+			return p.Store.page(ctx, r, after, p.page)
+		})
+	})
 }
 
 // raiseSince raises the totals that were added to since a moment.
