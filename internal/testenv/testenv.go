@@ -222,15 +222,9 @@ func environment(t testing.TB, name string) string {
 // WithSchema returns the DSN with another search path.
 func WithSchema(dsn, schema string) string { return WithParameter(dsn, "search_path", schema) }
 
-// WithParameter returns the DSN with another value of a parameter of its connections.
+// WithParameter returns the DSN, a URL, with another value of a parameter of its connections.
 func WithParameter(dsn, name, value string) string {
-	if !strings.Contains(dsn, "://") {
-		return dsn + " " + name + "=" + value
-	}
-	u, err := url.Parse(dsn)
-	if err != nil {
-		return dsn // connecting reports the error
-	}
+	u := Must(url.Parse(dsn))
 	q := u.Query()
 	q.Set(name, value)
 	u.RawQuery = q.Encode()
@@ -247,22 +241,15 @@ func Address(t testing.TB, dsn string) string {
 	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
 }
 
-// WithAddress returns the DSN with another address.
+// WithAddress returns the DSN, a URL, with another address.
 func WithAddress(t testing.TB, dsn, addr string) string {
 	t.Helper()
-	if strings.Contains(dsn, "://") {
-		u, err := url.Parse(dsn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		u.Host = addr
-		return u.String()
-	}
-	host, port, err := net.SplitHostPort(addr)
+	u, err := url.Parse(dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dsn + " host=" + host + " port=" + port
+	u.Host = addr
+	return u.String()
 }
 
 // execute runs one statement outside every test's schema.
