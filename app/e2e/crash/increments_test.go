@@ -30,10 +30,10 @@ func openStores(t testing.TB, cfg config.Config) *stores.Stores {
 
 // withPostgres returns the settings of processes that use a Postgres of the test, with the
 // schema. They have no connections.
-func withPostgres(t testing.TB) (*testenv.Env, *testenv.PostgresServer) {
+func withPostgres(t testing.TB) (*testenv.Env, *postgresServer) {
 	t.Helper()
 	env := harness.RealConfig(t)
-	server := testenv.StartPostgres(t)
+	server := startPostgres(t)
 	env.Config.Postgres.DSN = server.DSN()
 	if _, stderr, status := testenv.Run(t, append([]string{"migrate", "up"}, testenv.Flags(env.Config)...)...); status != 0 {
 		t.Fatal(stderr)

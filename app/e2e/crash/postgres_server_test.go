@@ -1,4 +1,4 @@
-package testenv
+package crash_test
 
 import (
 	"context"
@@ -12,21 +12,23 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"stepboard/internal/testenv"
 )
 
-// PostgresServer is a Postgres of one test, which the test crashes and starts
+// postgresServer is a Postgres of one test, which the test crashes and starts
 // again.
-type PostgresServer struct {
+type postgresServer struct {
 	t    testing.TB
 	dir  string
 	port int
 	cmd  *exec.Cmd
 }
 
-// StartPostgres starts a Postgres for the test. The end of the test crashes it.
-func StartPostgres(t testing.TB) *PostgresServer {
+// startPostgres starts a Postgres for the test. The end of the test crashes it.
+func startPostgres(t testing.TB) *postgresServer {
 	t.Helper()
-	s := &PostgresServer{t: t, port: FreePort(t)}
+	s := &postgresServer{t: t, port: testenv.FreePort(t)}
 	dir, err := os.MkdirTemp("", "stepboard-postgres") //nolint:usetesting // the server's user can't reach the test's folder
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +55,7 @@ func StartPostgres(t testing.TB) *PostgresServer {
 }
 
 // command returns one of Postgres's programs, which refuse to run as root.
-func (s *PostgresServer) command(name string, args ...string) *exec.Cmd {
+func (s *postgresServer) command(name string, args ...string) *exec.Cmd {
 	s.t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -67,7 +69,7 @@ func (s *PostgresServer) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(path, args...)
 	cmd.Dir = "/"
 	if os.Getuid() == 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: Must(credential("postgres"))}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: testenv.Must(credential("postgres"))}
 	}
 	return cmd
 }
@@ -86,13 +88,13 @@ func credential(name string) (*syscall.Credential, error) {
 }
 
 // DSN returns the server's DSN, which stays the same while it is down.
-func (s *PostgresServer) DSN() string {
+func (s *postgresServer) DSN() string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.port)
 }
 
 // Start starts the server with the data that it had before and waits until it
 // answers.
-func (s *PostgresServer) Start() {
+func (s *postgresServer) Start() {
 	s.t.Helper()
 	s.cmd = s.command("postgres", "-D", s.dir, "-p", strconv.Itoa(s.port), "-c", "listen_addresses=127.0.0.1",
 		"-c", "unix_socket_directories=", "-c", "shared_buffers=16MB")
@@ -103,7 +105,7 @@ func (s *PostgresServer) Start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	Eventually(s.t, "postgres answers", func() bool { return db.PingContext(context.Background()) == nil })
+	testenv.Eventually(s.t, "postgres answers", func() bool { return db.PingContext(context.Background()) == nil })
 	if err := db.Close(); err != nil {
 		s.t.Error(err)
 	}
@@ -111,7 +113,7 @@ func (s *PostgresServer) Start() {
 
 // Crash ends the server at once, without a checkpoint. The next start recovers
 // committed data from the log.
-func (s *PostgresServer) Crash() {
+func (s *postgresServer) Crash() {
 	if s.cmd == nil {
 		return
 	}
@@ -126,7 +128,7 @@ func (s *PostgresServer) Crash() {
 // LimitFiles bounds the size of the server's files, of which those of its log have 1 MB:
 // a file that would become larger can't be extended, as on a disk that is full. 0 ends
 // the limit.
-func (s *PostgresServer) LimitFiles(bytes int) {
+func (s *postgresServer) LimitFiles(bytes int) {
 	s.t.Helper()
 	limit := "unlimited"
 	if bytes > 0 {
@@ -139,20 +141,20 @@ func (s *PostgresServer) LimitFiles(bytes int) {
 	if err := set(pid); err != nil { // first, as new processes have the limit of this one
 		s.t.Fatalf("prlimit: %v", err)
 	}
-	for _, child := range strings.Fields(string(Must(os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children"))))) {
+	for _, child := range strings.Fields(string(testenv.Must(os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children"))))) {
 		_ = set(child) // it may have ended meanwhile
 	}
 }
 
 // Backup copies the data of a server that is down. Restore puts the copy in place of the
 // data.
-func (s *PostgresServer) Backup() {
+func (s *postgresServer) Backup() {
 	s.t.Helper()
 	s.copy(s.dir, s.dir+"-copy")
 }
 
 // Restore replaces the data of a server that is down by that of Backup.
-func (s *PostgresServer) Restore() {
+func (s *postgresServer) Restore() {
 	s.t.Helper()
 	if err := os.RemoveAll(s.dir); err != nil {
 		s.t.Fatal(err)
@@ -160,7 +162,7 @@ func (s *PostgresServer) Restore() {
 	s.copy(s.dir+"-copy", s.dir)
 }
 
-func (s *PostgresServer) copy(from, to string) {
+func (s *postgresServer) copy(from, to string) {
 	s.t.Helper()
 	if out, err := exec.Command("cp", "--archive", from, to).CombinedOutput(); err != nil {
 		s.t.Fatalf("copy %s: %v: %s", from, err, out)
