@@ -64,11 +64,6 @@ func (s *Service) retire(ctx context.Context, all []models.Correction, now time.
 	return s.o.Store.retire(ctx, ids)
 }
 
-// PendingBuckets returns the archived buckets that have corrections to apply. One query.
-func (s *Service) PendingBuckets(ctx context.Context) ([]*models.Bucket, error) {
-	return s.o.Store.pendingBuckets(ctx)
-}
-
 // apply makes the boards agree with some of the corrections.
 func (s *Service) apply(ctx context.Context, corrections []models.Correction) (corrected int64, err error) {
 	if len(corrections) == 0 {

@@ -282,10 +282,10 @@ func (s *Store) countPending(ctx context.Context) (n int64, err error) {
 	return n, models.Wrap("count pending corrections", err)
 }
 
-// pendingBuckets returns the archived buckets with corrections to apply, oldest first.
-func (s *Store) pendingBuckets(ctx context.Context) ([]*models.Bucket, error) {
+// PendingBuckets returns the archived buckets with corrections to apply, oldest first. One query.
+func (s *Service) PendingBuckets(ctx context.Context) ([]*models.Bucket, error) {
 	var buckets []*models.Bucket
-	err := s.reads.WithContext(ctx).
+	err := s.o.Store.reads.WithContext(ctx).
 		Where(`EXISTS (SELECT 1 FROM pending_corrections p WHERE p.board = board_buckets.board AND p.bucket = board_buckets.bucket)`).
 		Order("day, board").Find(&buckets).Error
 	return buckets, models.Wrap("list buckets with pending corrections", err)

@@ -3,7 +3,6 @@ package audit
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -83,13 +82,4 @@ type Query struct {
 	// Before is the id of the last entry of the page before; 0 begins at the newest.
 	Before int64
 	Limit  int
-}
-
-// List returns a page of the log. One query. CodeUnavailable.
-func (s *Service) List(ctx context.Context, q Query) ([]Entry, error) {
-	page, err := s.store.list(ctx, q)
-	if err != nil {
-		return nil, models.Unavailable("read the audit log", fmt.Errorf("list: %w", err))
-	}
-	return page, nil
 }

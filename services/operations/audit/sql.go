@@ -40,13 +40,14 @@ func (s *Store) setOutcome(ctx context.Context, id int64, outcome string) error 
 	return s.db.WithContext(ctx).Model(&row{}).Where("id = ?", id).Update("outcome", outcome).Error
 }
 
-// list returns a page of the log, newest first.
-func (s *Store) list(ctx context.Context, q Query) ([]Entry, error) {
-	db := s.db.WithContext(ctx).Table("audit_log AS a").
+// List returns a page of the log, newest first. One query. CodeUnavailable.
+func (s *Service) List(ctx context.Context, q Query) ([]Entry, error) {
+	db := s.store.db.WithContext(ctx).Table("audit_log AS a").
 		Select("a.*, coalesce(u.external_id, '') AS external_id").Joins("LEFT JOIN users u ON u.user_id = a.user_id").
 		Where(&models.AuditEntry{Actor: q.Actor, Action: q.Action})
 	if q.User != "" {
 		db = db.Where("u.external_id = ?", q.User)
 	}
-	return cursor.Newest[Entry](db, "a.id", q.Before, q.Limit)
+	page, err := cursor.Newest[Entry](db, "a.id", q.Before, q.Limit)
+	return page, models.Public("read the audit log", err)
 }

@@ -146,16 +146,6 @@ type Query struct {
 	Limit  int
 }
 
-// List returns a page of the reviews to look at. An open review whose score is corrected is
-// left out while the correction holds. One query, and the lookup of the users.
-func (s *Service) List(ctx context.Context, q Query) ([]models.Review, error) {
-	page, err := s.store.list(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return page, s.setUsers(ctx, page)
-}
-
 // setUsers sets the user of each review.
 func (s *Service) setUsers(ctx context.Context, list []models.Review) error {
 	rows := make([]models.RowID, len(list))

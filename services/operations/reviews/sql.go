@@ -56,14 +56,18 @@ func (s *Store) raise(ctx context.Context, found []models.Review) error {
 	return models.Public("store reviews", err)
 }
 
-// list returns a page of reviews to look at, newest first.
-func (s *Store) list(ctx context.Context, q Query) ([]models.Review, error) {
-	db := s.db.WithContext(ctx).Table("open_reviews").Where(&models.Review{Board: q.Board})
+// List returns a page of the reviews to look at. An open review whose score is corrected is
+// left out while the correction holds. One query, and the lookup of the users.
+func (s *Service) List(ctx context.Context, q Query) ([]models.Review, error) {
+	db := s.store.db.WithContext(ctx).Table("open_reviews").Where(&models.Review{Board: q.Board})
 	if q.User != "" {
 		db = db.Where("user_id = (SELECT u.user_id FROM users u WHERE u.external_id = ?)", q.User)
 	}
 	page, err := cursor.Newest[models.Review](db, "id", q.Before, q.Limit)
-	return page, models.Public("list reviews", err)
+	if err != nil {
+		return nil, models.Unavailable("list reviews", err)
+	}
+	return page, s.setUsers(ctx, page)
 }
 
 // find returns one review, or CodeNotFound.

@@ -65,28 +65,12 @@ func (s *Service) IDs(ctx context.Context, user models.RowID) ([]models.RowID, e
 	return ids, models.Public("list friends", err)
 }
 
-// Friendships returns the friendships of a user with those whom IDs lists, ordered by row.
-// One query, and none to Redis, whose sets do not say when a friendship began.
-// CodeUnavailable if SQL is away.
-func (s *Service) Friendships(ctx context.Context, user models.RowID) ([]models.Friendship, error) {
-	friendships, err := s.store.shownFriendships(ctx, user)
-	return friendships, models.Public("list friends", err)
-}
-
 // IDsOf returns IDs of each of some users; those without any may be left out. One query, and
 // none to Redis, so that many users do not displace the sets of those who call. The memory of
 // all of the ids.
 func (s *Service) IDsOf(ctx context.Context, users []models.RowID) (map[models.RowID][]models.RowID, error) {
 	ids, err := s.store.shownIDsOf(ctx, users)
 	return ids, models.Public("list friends", err)
-}
-
-// Since returns the time when two users became friends, which is zero if they are not
-// friends, and whether the first one is shown the other's scores. One query.
-// CodeUnavailable if SQL is away.
-func (s *Service) Since(ctx context.Context, user, other models.RowID) (since time.Time, shown bool, err error) {
-	since, shown, err = s.store.since(ctx, user, other)
-	return since, shown, models.Public("look up friendship", err)
 }
 
 // Circle is IDs from this process's memory if rankings.max_staleness permits it. All
@@ -97,17 +81,6 @@ func (s *Service) Circle(ctx context.Context, user models.RowID) (ids []models.R
 		return nil, time.Time{}, models.Unavailable("list friends", err)
 	}
 	return ids, asOf, nil
-}
-
-// List returns a page of a user's friends, ordered by row, behind the given row. A
-// user that does not exist has none. One query.
-func (s *Service) List(ctx context.Context, user models.UserID, after models.RowID, limit int) ([]Friend, error) {
-	row, err := s.directory.FindOne(ctx, user)
-	if err != nil || row == 0 {
-		return nil, err
-	}
-	page, err := s.store.list(ctx, row, after, limit)
-	return page, models.Public("list friends", err)
 }
 
 // change runs fn in a transaction and keeps the cached sets true: those of users

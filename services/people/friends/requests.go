@@ -24,18 +24,6 @@ const (
 // declinedBefore returns the time of the latest decline that has expired.
 func declinedBefore(now time.Time) time.Time { return now.Add(-declineTime) }
 
-// Requests returns a page of a user's requests, incoming and outgoing, newest
-// first, without those that the user has declined, behind the given time and row. A zero time begins at the newest. A user that
-// does not exist has none. One query.
-func (s *Service) Requests(ctx context.Context, user models.UserID, before time.Time, after models.RowID, limit int) ([]Request, error) {
-	row, err := s.directory.FindOne(ctx, user)
-	if err != nil || row == 0 {
-		return nil, err
-	}
-	page, err := s.store.requests(ctx, row, before, after, limit)
-	return page, models.Public("list friend requests", err)
-}
-
 // Status is the relation of two users after a request.
 type Status string
 

@@ -35,28 +35,27 @@ func (s *Store) ids(ctx context.Context, user models.RowID) ([]models.RowID, err
 // a row of friendships.
 var shown = visible.ToViewer("friend_id") + " AND " + visible.NotHidden("friend_id")
 
-// shownFriendships returns the friendships of a user with those whose scores the user is
-// shown, ordered by id. One query.
-func (s *Store) shownFriendships(ctx context.Context, user models.RowID) ([]models.Friendship, error) {
+// Friendships returns the friendships of a user with those whom IDs lists, ordered by row.
+// One query, and none to Redis, whose sets do not say when a friendship began.
+// CodeUnavailable if SQL is away.
+func (s *Service) Friendships(ctx context.Context, user models.RowID) ([]models.Friendship, error) {
 	var friendships []models.Friendship
-	err := s.db.WithContext(ctx).Where(shown, user).Where("user_id = ?", user).Order("friend_id").Find(&friendships).Error
-	return friendships, models.Wrap("read friendships", err)
+	err := s.store.db.WithContext(ctx).Where(shown, user).Where("user_id = ?", user).Order("friend_id").Find(&friendships).Error
+	return friendships, models.Public("list friends", err)
 }
 
-// since returns the time when two users became friends, or the zero time if they are not
+// Since returns the time when two users became friends, which is zero if they are not
 // friends, and whether the first one is shown the other's scores. One query.
-func (s *Store) since(ctx context.Context, user, other models.RowID) (time.Time, bool, error) {
+// CodeUnavailable if SQL is away.
+func (s *Service) Since(ctx context.Context, user, other models.RowID) (since time.Time, isShown bool, err error) {
 	var rows []struct {
 		CreatedAt time.Time
 		Shown     bool
 	}
-	err := s.db.WithContext(ctx).Model(&models.Friendship{}).Select("created_at, "+shown+" AS shown", user).
+	err = s.store.db.WithContext(ctx).Model(&models.Friendship{}).Select("created_at, "+shown+" AS shown", user).
 		Where("user_id = ? AND friend_id = ?", user, other).Find(&rows).Error
-	if err != nil {
-		return time.Time{}, false, fmt.Errorf("look up friendship: %w", err)
-	}
-	if len(rows) == 0 {
-		return time.Time{}, false, nil
+	if err != nil || len(rows) == 0 {
+		return time.Time{}, false, models.Public("look up friendship", err)
 	}
 	return rows[0].CreatedAt, rows[0].Shown, nil
 }
@@ -77,16 +76,20 @@ type Friend struct {
 	CreatedAt time.Time
 }
 
-// list returns a page of a user's friends, ordered by id, behind the given id.
-// One query.
-func (s *Store) list(ctx context.Context, user, after models.RowID, limit int) ([]Friend, error) {
+// List returns a page of a user's friends, ordered by row, behind the given row. A
+// user that does not exist has none. One query.
+func (s *Service) List(ctx context.Context, user models.UserID, after models.RowID, limit int) ([]Friend, error) {
+	row, err := s.directory.FindOne(ctx, user)
+	if err != nil || row == 0 {
+		return nil, err
+	}
 	var page []Friend
-	err := s.db.WithContext(ctx).Raw(`
+	err = s.store.db.WithContext(ctx).Raw(`
 		SELECT f.friend_id, u.external_id, u.nickname, u.avatar_url, f.created_at
 		FROM friendships f JOIN users u ON u.user_id = f.friend_id
 		WHERE f.user_id = ? AND f.friend_id > ?
-		ORDER BY f.friend_id LIMIT ?`, user, after, limit).Scan(&page).Error
-	return page, models.Wrap("list friends", err)
+		ORDER BY f.friend_id LIMIT ?`, row, after, limit).Scan(&page).Error
+	return page, models.Public("list friends", err)
 }
 
 // transact runs one change in a transaction. An error of fn rolls it back.

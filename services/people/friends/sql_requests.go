@@ -21,24 +21,29 @@ type Request struct {
 	CreatedAt time.Time
 }
 
-// requests returns a page of a user's requests, newest first, behind the given
-// time and user. A zero time begins at the newest. One query.
-func (s *Store) requests(ctx context.Context, user models.RowID, before time.Time, after models.RowID, limit int) ([]Request, error) {
+// Requests returns a page of a user's requests, incoming and outgoing, newest first, without
+// those that the user has declined, behind the given time and row. A zero time begins at the
+// newest. A user that does not exist has none. One query.
+func (s *Service) Requests(ctx context.Context, user models.UserID, before time.Time, after models.RowID, limit int) ([]Request, error) {
+	row, err := s.directory.FindOne(ctx, user)
+	if err != nil || row == 0 {
+		return nil, err
+	}
 	query := `
 		SELECT r.other_id, u.external_id, r.incoming, r.created_at,
 			CASE WHEN r.incoming THEN u.nickname ELSE '' END AS nickname,
 			CASE WHEN r.incoming THEN u.avatar_url ELSE '' END AS avatar_url
 		FROM friend_requests r JOIN users u ON u.user_id = r.other_id
 		WHERE r.user_id = ? AND r.declined_at IS NULL`
-	args := []any{user}
+	args := []any{row}
 	if !before.IsZero() {
 		query += ` AND (r.created_at < ? OR (r.created_at = ? AND r.other_id < ?))`
 		args = append(args, before, before, after)
 	}
 	query += ` ORDER BY r.created_at DESC, r.other_id DESC LIMIT ?`
 	var page []Request
-	err := s.db.WithContext(ctx).Raw(query, append(args, limit)...).Scan(&page).Error
-	return page, models.Wrap("list friend requests", err)
+	err = s.store.db.WithContext(ctx).Raw(query, append(args, limit)...).Scan(&page).Error
+	return page, models.Public("list friend requests", err)
 }
 
 // forgetDeclined deletes up to limit declined requests that have expired, and returns

@@ -47,13 +47,6 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Shows reports whether two users are members of one group in which the viewer is shown the
-// scores of the other. One query.
-func (s *Service) Shows(ctx context.Context, viewer, user models.RowID) (bool, error) {
-	shows, err := s.store.shows(ctx, viewer, user)
-	return shows, models.Public("look up groups", err)
-}
-
 // people are the members of a group who do not hide from everybody, and those who are not
 // shown to a viewer.
 type people struct {

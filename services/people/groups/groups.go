@@ -133,13 +133,6 @@ func (s *Service) get(ctx context.Context, user models.RowID, id models.GroupID)
 	return list[0], nil
 }
 
-// Members returns a page of the members of a group, ordered by row, behind the given row.
-// The group must be one that Get has returned. One query.
-func (s *Service) Members(ctx context.Context, group models.GroupRow, after models.RowID, limit int) ([]Member, error) {
-	page, err := s.store.page(ctx, group, after, limit)
-	return page, models.Public("list members", err)
-}
-
 // Create makes a group with its owner as the only member. CodeValidationFailed for a name
 // that no user could have and for a bad challenge, CodeGroupLimit if the owner is in too
 // many groups.

@@ -43,16 +43,16 @@ func (s *Store) membership(ctx context.Context, id models.GroupID, user models.R
 	return group, err
 }
 
-// shows reports whether two users are members of one group and the viewer is shown the scores
-// of the other. One query.
-func (s *Store) shows(ctx context.Context, viewer, user models.RowID) (bool, error) {
+// Shows reports whether two users are members of one group in which the viewer is shown the
+// scores of the other. One query.
+func (s *Service) Shows(ctx context.Context, viewer, user models.RowID) (bool, error) {
 	var groups int64
-	err := s.db.WithContext(ctx).Raw(`
+	err := s.store.db.WithContext(ctx).Raw(`
 		SELECT count(*) FROM group_members v JOIN group_members m ON m.group_id = v.group_id AND m.user_id = ?
 		WHERE v.user_id = ? AND `+visible.NotHidden("?")+`
 			AND NOT EXISTS (SELECT 1 FROM not_shown n WHERE n.viewer_id = ? AND n.user_id = ?)`,
 		user, viewer, user, viewer, user).Scan(&groups).Error
-	return groups > 0, err
+	return groups > 0, models.Public("look up groups", err)
 }
 
 // list returns a user's groups, the one joined last first, or only the one with an id, if
@@ -78,16 +78,16 @@ type Member struct {
 	JoinedAt  time.Time
 }
 
-// page returns a page of the members of a group, ordered by row, behind the given row. One
-// query.
-func (s *Store) page(ctx context.Context, group models.GroupRow, after models.RowID, limit int) ([]Member, error) {
+// Members returns a page of the members of a group, ordered by row, behind the given row.
+// The group must be one that Get has returned. One query.
+func (s *Service) Members(ctx context.Context, group models.GroupRow, after models.RowID, limit int) ([]Member, error) {
 	var page []Member
-	err := s.db.WithContext(ctx).Raw(`
+	err := s.store.db.WithContext(ctx).Raw(`
 		SELECT m.user_id, u.external_id, u.nickname, u.avatar_url, m.joined_at
 		FROM group_members m JOIN users u ON u.user_id = m.user_id
 		WHERE m.group_id = ? AND m.user_id > ?
 		ORDER BY m.user_id LIMIT ?`, group, after, limit).Scan(&page).Error
-	return page, err
+	return page, models.Public("list members", err)
 }
 
 // byCode returns the group with an invite code, or errNotStored. One query.

@@ -171,19 +171,6 @@ type Choice struct {
 	CreatedAt time.Time
 }
 
-// List returns a page of a user's choices of one kind, ordered by row, behind the given
-// row. A user that does not exist has none. One query.
-func (s *Service) List(
-	ctx context.Context, user models.UserID, kind models.ChoiceKind, after models.RowID, limit int,
-) ([]Choice, error) {
-	row, err := s.directory.FindOne(ctx, user)
-	if err != nil || row == 0 {
-		return nil, err
-	}
-	page, err := s.store.list(ctx, row, kind, after, limit)
-	return page, models.Public("list privacy choices", err)
-}
-
 // Sets returns the cached sets of the users who are not shown to their owners because of a
 // choice of either.
 func (s *Service) Sets() *cache.Sets[models.RowID] { return s.notShown }

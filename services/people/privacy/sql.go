@@ -82,21 +82,25 @@ func (s *Store) Apart(ctx context.Context, viewers, users []models.RowID) (map[A
 	return apart, nil
 }
 
-// list returns a page of a user's choices of one kind, ordered by row, behind the given
-// row. One query.
-func (s *Store) list(
-	ctx context.Context, user models.RowID, kind models.ChoiceKind, after models.RowID, limit int,
+// List returns a page of a user's choices of one kind, ordered by row, behind the given
+// row. A user that does not exist has none. One query.
+func (s *Service) List(
+	ctx context.Context, user models.UserID, kind models.ChoiceKind, after models.RowID, limit int,
 ) ([]Choice, error) {
+	row, err := s.directory.FindOne(ctx, user)
+	if err != nil || row == 0 {
+		return nil, err
+	}
 	var page []Choice
-	err := s.db.WithContext(ctx).Raw(`
+	err = s.store.db.WithContext(ctx).Raw(`
 		SELECT c.other_id, u.external_id, c.created_at,
 			CASE WHEN f.user_id IS NULL THEN c.nickname ELSE u.nickname END AS nickname,
 			CASE WHEN f.user_id IS NULL THEN c.avatar_url ELSE u.avatar_url END AS avatar_url
 		FROM privacy_choices c JOIN users u ON u.user_id = c.other_id
 		LEFT JOIN friendships f ON f.user_id = c.user_id AND f.friend_id = c.other_id
 		WHERE c.user_id = ? AND c.kind = ? AND c.other_id > ?
-		ORDER BY c.other_id LIMIT ?`, user, kind, after, limit).Scan(&page).Error
-	return page, models.Wrap("list privacy choices", err)
+		ORDER BY c.other_id LIMIT ?`, row, kind, after, limit).Scan(&page).Error
+	return page, models.Public("list privacy choices", err)
 }
 
 // choose stores a choice, unless it is stored, with the other's profile if the user may see it.
