@@ -161,8 +161,5 @@ func (s *Store) delete(ctx context.Context, condition string, args ...any) (dele
 			(SELECT user_id, day, board, liked_by FROM likes WHERE `+condition+` LIMIT ?)`, append(slices.Clone(args), limit)...)
 		return result.RowsAffected, result.Error
 	})
-	if err != nil {
-		err = fmt.Errorf("delete likes: %w", err)
-	}
-	return deleted, err
+	return deleted, models.Wrap("delete likes", err)
 }

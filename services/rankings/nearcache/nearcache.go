@@ -1,6 +1,7 @@
 package nearcache
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -81,9 +82,7 @@ type Cache struct {
 
 // New returns an empty cache, which holds nothing before Run or Round.
 func New(o Options) *Cache {
-	if o.Spread == 0 {
-		o.Spread = defaultSpread
-	}
+	o.Spread = cmp.Or(o.Spread, defaultSpread)
 	if o.Elapsed == nil {
 		o.Elapsed = time.Now
 	}

@@ -4,6 +4,7 @@ package stream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -67,24 +68,11 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.PollInterval == 0 {
-		l.PollInterval = 1500 * time.Millisecond
-	}
-	if l.LikesInterval == 0 {
-		l.LikesInterval = 30 * time.Second
-	}
-	if l.Heartbeat == 0 {
-		l.Heartbeat = 15 * time.Second
-	}
-	if l.MaxDuration == 0 {
-		l.MaxDuration = 5 * time.Minute
-	}
-	if l.PerUser == 0 {
-		l.PerUser = 5
-	}
-	if l.Total == 0 {
-		l.Total = 2000
-	}
+	l.PollInterval = cmp.Or(l.PollInterval, 1500*time.Millisecond)
+	l.LikesInterval = cmp.Or(l.LikesInterval, 30*time.Second)
+	l.Heartbeat = cmp.Or(l.Heartbeat, 15*time.Second)
+	l.MaxDuration = cmp.Or(l.MaxDuration, 5*time.Minute)
+	l.PerUser, l.Total = cmp.Or(l.PerUser, 5), cmp.Or(l.Total, 2000)
 	return l
 }
 
