@@ -203,10 +203,11 @@ func (s *Sets[Owner]) NewRemoval(gone models.RowID) *Change[Owner] {
 	return &Change[Owner]{sets: s, writer: writer{token: newToken(), gone: gone}}
 }
 
-// Mark removes the copies of the owners' sets and prevents new ones. After an error
+// Mark removes the copies of the owners' sets, each once, and prevents new ones. After an error
 // the change must not be committed. One round trip for each thousand owners, two in a
 // cluster; in a bulk change two for each ten thousand.
 func (c *Change[Owner]) Mark(ctx context.Context, owners []Owner) error {
+	owners = slices.Compact(slices.Sorted(slices.Values(owners)))
 	sets := make([]Set, len(owners))
 	for i, owner := range owners {
 		sets[i] = c.sets.set(owner)

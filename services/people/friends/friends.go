@@ -3,7 +3,6 @@ package friends
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -102,7 +101,7 @@ func (s *Service) run(
 			if err := fn(t); err != nil {
 				return err
 			}
-			return models.Public("change friends", change.Mark(ctx, sorted(t.changed)))
+			return models.Public("change friends", change.Mark(ctx, t.changed))
 		})
 		if err == nil {
 			failpoint.Hit("outcomes.friends_committed")
@@ -120,14 +119,4 @@ func checkLimit(locked map[models.RowID]lockedUser, users ...models.RowID) error
 		}
 	}
 	return nil
-}
-
-// lockOrder returns two users in the order in which rows are locked.
-func lockOrder(a, b models.RowID) []models.RowID { return sorted([]models.RowID{a, b}) }
-
-// sorted returns a sorted copy without duplicates.
-func sorted(ids []models.RowID) []models.RowID {
-	ids = slices.Clone(ids)
-	slices.Sort(ids)
-	return slices.Compact(ids)
 }

@@ -206,7 +206,7 @@ func sidesOf(pairs []models.Edge) [][2]int64 {
 // lockAll locks the users. It returns the edges that can be added, and those of full users and
 // of users who do not exist.
 func (t *tx) lockAll(p Prepared) (Prepared, []Rejected, error) {
-	locked, err := t.lock(p.users())
+	locked, err := t.lock(p.users()...)
 	if err != nil {
 		return p, nil, err
 	}

@@ -84,7 +84,7 @@ func (s *Service) Join(ctx context.Context, user models.UserID, code string) (In
 		return Inviter{}, models.Invalid("body.invite_code", "is the user's own: nobody can be a friend of oneself")
 	}
 	err = s.change(ctx, func(t *tx) error {
-		locked, err := t.lock(lockOrder(found.Row, joining))
+		locked, err := t.lock(found.Row, joining)
 		if err != nil {
 			return err
 		}

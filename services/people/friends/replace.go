@@ -35,7 +35,8 @@ func (s *Service) Replace(ctx context.Context, owner models.UserID, friends []mo
 	if err != nil {
 		return err
 	}
-	user, wanted := rows[0], sorted(rows[1:])
+	user, wanted := rows[0], rows[1:]
+	slices.Sort(wanted)
 	for try := range replaceTries {
 		had, err := s.store.ids(ctx, user)
 		if err != nil {
@@ -57,9 +58,8 @@ func (s *Service) Replace(ctx context.Context, owner models.UserID, friends []mo
 // replace changes a user's list from the one that was read to the wanted one;
 // both are ascending. errListChanged if the list is a different one by now.
 func (t *tx) replace(user models.RowID, had, wanted []models.RowID) error {
-	gained, lost := difference(wanted, had), difference(had, wanted)
-	involved := sorted(append(append([]models.RowID{user}, gained...), lost...))
-	locked, err := t.lock(involved)
+	gained, lost := models.RowsWithout(wanted, had), models.RowsWithout(had, wanted)
+	locked, err := t.lock(slices.Concat([]models.RowID{user}, gained, lost)...)
 	if err != nil {
 		return err
 	}
@@ -82,15 +82,4 @@ func (t *tx) replace(user models.RowID, had, wanted []models.RowID) error {
 		edges[i] = models.Edge{A: user, B: id}
 	}
 	return t.befriend(edges)
-}
-
-// difference returns the elements of a that are not in b. Both are ascending.
-func difference(a, b []models.RowID) []models.RowID {
-	var rest []models.RowID
-	for _, id := range a {
-		if _, found := slices.BinarySearch(b, id); !found {
-			rest = append(rest, id)
-		}
-	}
-	return rest
 }

@@ -65,7 +65,7 @@ func (s *Service) SendRequest(ctx context.Context, sender, recipient models.User
 // request is SendRequest for two users that exist.
 func (s *Service) request(ctx context.Context, from, to models.RowID) (status Status, created bool, err error) {
 	err = s.change(ctx, func(t *tx) error {
-		locked, err := t.lock(lockOrder(from, to))
+		locked, err := t.lock(from, to)
 		if err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (s *Service) Accept(ctx context.Context, accepting, asking models.UserID) e
 		return errNotAsked(asking)
 	}
 	return s.change(ctx, func(t *tx) error {
-		locked, err := t.lock(lockOrder(user, other))
+		locked, err := t.lock(user, other)
 		if err != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ func (s *Service) changeTwo(ctx context.Context, a, b models.UserID, fn func(t *
 		return err
 	}
 	return s.change(ctx, func(t *tx) error {
-		if _, err := t.lock(lockOrder(user, other)); err != nil {
+		if _, err := t.lock(user, other); err != nil {
 			return err
 		}
 		return fn(t, user, other)

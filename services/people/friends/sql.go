@@ -119,8 +119,8 @@ type lockedUser struct {
 }
 
 // lock locks the users' rows until the change ends. Users without a row are left
-// out. The rows are ascending, so that concurrent changes do not deadlock.
-func (t *tx) lock(users []models.RowID) (map[models.RowID]lockedUser, error) {
+// out. It locks them in ascending order, so that concurrent changes do not deadlock.
+func (t *tx) lock(users ...models.RowID) (map[models.RowID]lockedUser, error) {
 	var rows []models.User
 	err := t.db.Select("user_id", "external_id", "friend_count", "requests_sent", "requests_until").
 		Where("user_id ?", lists.Is(t.db, users)).Order("user_id").

@@ -35,7 +35,7 @@ func (s *Service) changeOf(
 	ctx context.Context, marks *cache.Change[models.RowID], users []models.RowID, fn func(*Change) error,
 ) error {
 	return s.run(ctx, marks, s.store.transact, func(t *tx) error {
-		if _, err := t.lock(sorted(users)); err != nil {
+		if _, err := t.lock(users...); err != nil {
 			return err
 		}
 		return fn(&Change{tx: t, marks: marks})

@@ -28,7 +28,7 @@ func (s *Service) Erase(ctx context.Context, user models.RowID) (removed int64, 
 		began := time.Now()
 		err := s.run(ctx, s.sets.NewRemoval(user), s.store.transact, func(t *tx) error {
 			t.changed = append(t.changed, chunk...)
-			if _, err := t.lock(chunk); err != nil {
+			if _, err := t.lock(chunk...); err != nil {
 				return err
 			}
 			return t.unfriend(user, chunk)
@@ -62,7 +62,7 @@ func (s *Service) Return(ctx context.Context, from, to models.RowID) error {
 		return err
 	}
 	return s.change(ctx, func(t *tx) error {
-		locked, err := t.lock(sorted(append(decliners, to)))
+		locked, err := t.lock(append(decliners, to)...)
 		if err != nil {
 			return err
 		}

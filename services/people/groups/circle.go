@@ -57,7 +57,7 @@ type people struct {
 // shown returns the members who are shown to the viewer, the viewer included.
 func (p people) shown(viewer models.RowID) []models.RowID {
 	slices.Sort(p.notShown)
-	ids := slices.DeleteFunc(p.members, func(id models.RowID) bool { return contains(p.notShown, id) })
+	ids := models.RowsWithout(p.members, p.notShown)
 	if !slices.Contains(ids, viewer) {
 		ids = append(ids, viewer)
 	}

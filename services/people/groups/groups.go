@@ -231,8 +231,7 @@ func (s *Service) change(ctx context.Context, fn func(*tx) error) error {
 			if err := fn(t); err != nil {
 				return err
 			}
-			slices.Sort(t.changed)
-			return models.Public("change groups", change.Mark(ctx, slices.Compact(t.changed)))
+			return models.Public("change groups", change.Mark(ctx, t.changed))
 		})
 	})
 }

@@ -3,6 +3,7 @@ package groups
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"stepboard/internal/invites"
 	"stepboard/models"
@@ -85,7 +86,7 @@ func (t *tx) join(group models.GroupRow, code string, user models.RowID) error {
 		return err
 	}
 	t.changed = append(t.changed, group)
-	if contains(members, user) {
+	if slices.Contains(members, user) {
 		return nil
 	}
 	if len(members) >= models.MaxGroupMembers {
@@ -211,7 +212,7 @@ func (t *tx) replace(id models.GroupID, wanted []models.RowID, name *string) err
 	if len(wanted) == 0 {
 		return t.delete(group.Row)
 	}
-	gained, lost := without(wanted, had), without(had, wanted)
+	gained, lost := models.RowsWithout(wanted, had), models.RowsWithout(had, wanted)
 	if err := t.checkGroups(gained); err != nil {
 		return err
 	}

@@ -172,7 +172,7 @@ func (t *tx) owned(id models.GroupID, user models.RowID) (models.Group, error) {
 	switch {
 	case err != nil:
 		return group, err
-	case !contains(members, user):
+	case !slices.Contains(members, user):
 		return group, errNoGroup(id)
 	case group.OwnerID == nil || *group.OwnerID != user:
 		return group, models.Errorf(models.CodeForbidden, "only the owner of the group may do this")
@@ -257,15 +257,4 @@ func (t *tx) remove(group models.GroupRow, user models.RowID) (bool, error) {
 	t.changed = append(t.changed, group)
 	result := t.db.Exec(`DELETE FROM group_members WHERE group_id = ? AND user_id = ?`, group, user)
 	return result.RowsAffected > 0, models.Wrap("remove member", result.Error)
-}
-
-// contains reports whether ascending rows have a row.
-func contains(rows []models.RowID, row models.RowID) bool {
-	_, found := slices.BinarySearch(rows, row)
-	return found
-}
-
-// without returns the elements of a that are not in b. Both are ascending.
-func without(a, b []models.RowID) []models.RowID {
-	return slices.DeleteFunc(slices.Clone(a), func(row models.RowID) bool { return contains(b, row) })
 }
