@@ -76,7 +76,7 @@ func fillBin(t testing.TB, bin, rdb string) {
 	_, port, err := net.SplitHostPort(rdb)
 	cli := fmt.Sprintf("#!/bin/sh\nexec %s -p %s \"$@\"\n", testenv.Must(exec.LookPath("redis-cli")), port)
 	err = errors.Join(err,
-		os.Symlink(testenv.Binary(t), filepath.Join(bin, "stepboard")),
+		os.Symlink(testenv.Binary(), filepath.Join(bin, "stepboard")),
 		os.WriteFile(filepath.Join(bin, "redis-cli"), []byte(cli), 0o777),
 		os.WriteFile(filepath.Join(bin, ".curlrc"), []byte("silent\nshow-error\n"), 0o666))
 	if err != nil {

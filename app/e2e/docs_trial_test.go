@@ -53,7 +53,7 @@ func TestShownServiceNamesAnAddressInUse(t *testing.T) {
 	defer func() { _ = taken.Close() }()
 	cfg := testenv.RealConfig(t).Config
 	folder := t.TempDir()
-	if err := os.Symlink(testenv.Binary(t), filepath.Join(folder, "stepboard")); err != nil {
+	if err := os.Symlink(testenv.Binary(), filepath.Join(folder, "stepboard")); err != nil {
 		t.Fatal(err)
 	}
 	shell := testenv.StartShell(t, folder, append(ownEnvironment(),

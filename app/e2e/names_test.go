@@ -16,9 +16,9 @@ import (
 func TestNamesWithoutPostgres(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
-	link := testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN))
+	link := testenv.NewProxy(t, testenv.Address(env.Config.Postgres.DSN))
 	cut := env.Config
-	cut.Postgres.DSN = testenv.WithAddress(t, cut.Postgres.DSN, link.Addr())
+	cut.Postgres.DSN = testenv.WithAddress(cut.Postgres.DSN, link.Addr())
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	near := &server{t: t, env: env, url: testenv.Serve(t, env.Config).URL}
 	far := &server{t: t, env: env, url: testenv.Serve(t, cut).URL}

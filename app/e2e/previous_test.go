@@ -28,7 +28,7 @@ func bothVersions(t *testing.T) versions {
 	if before == "" {
 		t.Skip("PREVIOUS_BINARY names no program; make release-check builds one")
 	}
-	return versions{t, before, testenv.Binary(t)}
+	return versions{t, before, testenv.Binary()}
 }
 
 // now makes a version the one that testenv starts from here on.

@@ -23,7 +23,7 @@ type Command struct {
 func Start(t testing.TB, args ...string) *Command {
 	t.Helper()
 	c := &Command{}
-	c.Process = start(t, Binary(t), nil, func(cmd *exec.Cmd) {
+	c.Process = start(t, Binary(), nil, func(cmd *exec.Cmd) {
 		var err error
 		cmd.Stdout = &c.out
 		if c.stdin, err = cmd.StdinPipe(); err != nil {
@@ -36,7 +36,7 @@ func Start(t testing.TB, args ...string) *Command {
 // ServeFolder starts `serve` on a data folder and waits until it listens.
 func ServeFolder(t testing.TB, dir string, more ...string) *Command {
 	t.Helper()
-	return serveFolder(t, Binary(t), nil, dir, more...)
+	return serveFolder(t, Binary(), nil, dir, more...)
 }
 
 // serveFolder starts a program's `serve` on a data folder with more variables of the environment.

@@ -1,7 +1,6 @@
 package testenv
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,10 +67,7 @@ func allFailpoints(t testing.TB) []string {
 // moduleRoot returns the folder of the module's source.
 func moduleRoot(t testing.TB) string {
 	t.Helper()
-	root, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
+	root := Must(exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}").Output())
 	return strings.TrimSpace(string(root))
 }
 
@@ -79,20 +75,20 @@ func moduleRoot(t testing.TB) string {
 // end with "#" and a number: how often it must be reached before the process is killed.
 func ServeUntil(t testing.TB, step string, cfg config.Config, more ...string) *Process {
 	t.Helper()
-	return serve(t, failpointBinary, func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "FAILPOINT="+step) }, cfg, more...)
+	return serve(t, Must(binaryWithFailpoints()), func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "FAILPOINT="+step) }, cfg, more...)
 }
 
 // RunUntil starts a command with a program that is killed at a step, as in ServeUntil.
 func RunUntil(t testing.TB, step string, args ...string) *Process {
 	t.Helper()
-	return start(t, failpointBinary(t), nil, func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "FAILPOINT="+step) }, args...)
+	return start(t, Must(binaryWithFailpoints()), nil, func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "FAILPOINT="+step) }, args...)
 }
 
 // ServeFolderUntil is ServeFolder with a program that is killed at a step, as in ServeUntil; if that
 // is before it listens, its URL is empty.
 func ServeFolderUntil(t testing.TB, step, dir string, more ...string) *Command {
 	t.Helper()
-	return serveFolder(t, failpointBinary(t), []string{"FAILPOINT=" + step}, dir, more...)
+	return serveFolder(t, Must(binaryWithFailpoints()), []string{"FAILPOINT=" + step}, dir, more...)
 }
 
 // Killed waits until a process of one of these has been killed at its step.
@@ -109,14 +105,4 @@ func (p *Process) Killed() {
 	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
 		p.t.Fatalf("the process ended with %v, not at its step: %s", p.cmd.ProcessState, p.Log())
 	}
-}
-
-// failpointBinary returns the path of a program that reads FAILPOINT.
-func failpointBinary(t testing.TB) string {
-	t.Helper()
-	path, err := binaryWithFailpoints()
-	if err != nil {
-		t.Fatal(fmt.Errorf("with failpoints: %w", err))
-	}
-	return path
 }

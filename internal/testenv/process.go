@@ -24,7 +24,8 @@ import (
 // built none.
 var folder string
 
-// binary and binaryWithFailpoints build the program once for all tests of a process.
+// binary and binaryWithFailpoints build the program once for all tests of a process; the latter
+// reads FAILPOINT.
 var (
 	binary               = sync.OnceValues(func() (path string, err error) { return build("stepboard", "nomsgpack") })
 	binaryWithFailpoints = sync.OnceValues(func() (path string, err error) {
@@ -53,16 +54,11 @@ func build(name, tags string) (path string, err error) {
 
 // Binary returns the path of the program: TEST_BINARY if that is set, otherwise
 // the path of a program that it builds.
-func Binary(t testing.TB) string {
-	t.Helper()
+func Binary() string {
 	if path := os.Getenv("TEST_BINARY"); path != "" {
 		return path
 	}
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return Must(binary())
 }
 
 // RemoveBinary removes the program that Binary has built. A TestMain calls it
@@ -100,7 +96,7 @@ func Flags(cfg config.Config) []string {
 // Run runs the program to its end and returns its output and exit status.
 func Run(t testing.TB, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
-	path := Binary(t)
+	path := Binary()
 	var out, errOut bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Dir = t.TempDir() // not the folder of the tests, which may have a settings file
@@ -132,10 +128,7 @@ func start(t testing.TB, binary string, serving chan<- string, prepare func(*exe
 	p := &Process{t: t, cmd: exec.Command(binary, args...), logged: make(chan struct{})}
 	p.cmd.Dir = t.TempDir() // not the folder of the tests, which may have a settings file
 	prepare(p.cmd)
-	stderr, err := p.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stderr := Must(p.cmd.StderrPipe())
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -147,15 +140,15 @@ func start(t testing.TB, binary string, serving chan<- string, prepare func(*exe
 // Serve starts `serve` with the settings and waits until it listens.
 func Serve(t testing.TB, cfg config.Config, more ...string) *Process {
 	t.Helper()
-	return serve(t, Binary, func(*exec.Cmd) {}, cfg, more...)
+	return serve(t, Binary(), func(*exec.Cmd) {}, cfg, more...)
 }
 
 // serve starts a program's `serve` after prepare has changed its environment.
-func serve(t testing.TB, binary func(testing.TB) string, prepare func(*exec.Cmd), cfg config.Config, more ...string,
+func serve(t testing.TB, binary string, prepare func(*exec.Cmd), cfg config.Config, more ...string,
 ) *Process {
 	t.Helper()
 	serving := make(chan string, 1)
-	p := start(t, binary(t), serving, prepare, append(append([]string{"serve"}, Flags(cfg)...), more...)...)
+	p := start(t, binary, serving, prepare, append(append([]string{"serve"}, Flags(cfg)...), more...)...)
 	p.awaitListening(serving)
 	return p
 }
@@ -252,10 +245,7 @@ func (p *Process) Signal(s syscall.Signal) {
 func awaitStopped(t testing.TB, pid int) {
 	t.Helper()
 	Eventually(t, "the process stands still", func() bool {
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		threads := Must(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)))
 		return !slices.ContainsFunc(threads, func(path string) bool {
 			stat, err := os.ReadFile(path)
 			if err != nil {

@@ -32,14 +32,7 @@ func StartShell(t testing.TB, dir string, env []string) *Shell {
 	s := &Shell{t: t, cmd: exec.Command("bash", "--norc")}
 	s.cmd.Dir, s.cmd.Env, s.cmd.Stderr = dir, env, &s.errs
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	stdout, err := s.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.out = bufio.NewReader(stdout)
-	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
+	s.out, s.stdin = bufio.NewReader(Must(s.cmd.StdoutPipe())), Must(s.cmd.StdinPipe())
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -199,7 +199,7 @@ func realConfig(t testing.TB, use func(*config.Redis)) *Env {
 	use(&cfg.Redis)
 	cfg.Redis.KeyPrefix = name + ":"
 	dsn := environment(t, "TEST_POSTGRES_DSN")
-	cfg.Postgres.DSN = WithSchema(dsn, name)
+	cfg.Postgres.DSN = WithParameter(dsn, "search_path", name)
 	cfg.Postgres.MaxConns = 32
 	execute(t, dsn, "CREATE SCHEMA "+name)
 	t.Cleanup(func() { execute(t, dsn, "DROP SCHEMA "+name+" CASCADE") })
@@ -219,9 +219,6 @@ func environment(t testing.TB, name string) string {
 	return value
 }
 
-// WithSchema returns the DSN with another search path.
-func WithSchema(dsn, schema string) string { return WithParameter(dsn, "search_path", schema) }
-
 // WithParameter returns the DSN, a URL, with another value of a parameter of its connections.
 func WithParameter(dsn, name, value string) string {
 	u := Must(url.Parse(dsn))
@@ -232,22 +229,14 @@ func WithParameter(dsn, name, value string) string {
 }
 
 // Address returns the address of the DSN's server.
-func Address(t testing.TB, dsn string) string {
-	t.Helper()
-	c, err := pgconn.ParseConfig(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+func Address(dsn string) string {
+	c := Must(pgconn.ParseConfig(dsn))
 	return net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
 }
 
 // WithAddress returns the DSN, a URL, with another address.
-func WithAddress(t testing.TB, dsn, addr string) string {
-	t.Helper()
-	u, err := url.Parse(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+func WithAddress(dsn, addr string) string {
+	u := Must(url.Parse(dsn))
 	u.Host = addr
 	return u.String()
 }
@@ -255,10 +244,7 @@ func WithAddress(t testing.TB, dsn, addr string) string {
 // execute runs one statement outside every test's schema.
 func execute(t testing.TB, dsn, statement string) {
 	t.Helper()
-	db, err := sql.Open("pgx", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := Must(sql.Open("pgx", dsn))
 	defer func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)

@@ -57,7 +57,7 @@ func newColdDay(t testing.TB) *coldDay {
 	d := &coldDay{
 		t: t, env: env,
 		redis:    testenv.NewProxy(t, env.Config.Redis.Addrs[0]),
-		postgres: testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN)),
+		postgres: testenv.NewProxy(t, testenv.Address(env.Config.Postgres.DSN)),
 		bucket:   testenv.Must(c.Buckets.ForUpload(t.Context(), b, b.Today(now), now)),
 		best:     make(harness.DayScores),
 	}
@@ -103,7 +103,7 @@ func (d *coldDay) writeLate() {
 func (d *coldDay) behindProxies() config.Config {
 	cfg := d.env.Config
 	cfg.Redis.Addrs = []string{d.redis.Addr()}
-	cfg.Postgres.DSN = testenv.WithAddress(d.t, cfg.Postgres.DSN, d.postgres.Addr())
+	cfg.Postgres.DSN = testenv.WithAddress(cfg.Postgres.DSN, d.postgres.Addr())
 	return cfg
 }
 

@@ -32,7 +32,7 @@ func onDisk(t *testing.T, test func(t *testing.T, disk string)) {
 		testenv.NotChecked(t, fmt.Sprintf("unshare: %v: %s", err, bytes.TrimSpace(out)))
 	}
 	cmd := exec.CommandContext(t.Context(), "unshare", "--map-root-user", "--mount", os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=5m")
-	cmd.Env = append(os.Environ(), variable+"="+t.TempDir(), "TEST_BINARY="+testenv.Binary(t))
+	cmd.Env = append(os.Environ(), variable+"="+t.TempDir(), "TEST_BINARY="+testenv.Binary())
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
 		t.Fatalf("%v: %s", err, out)
 	}

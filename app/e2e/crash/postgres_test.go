@@ -16,9 +16,9 @@ import (
 func TestPostgresCutOff(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
-	link := testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN))
+	link := testenv.NewProxy(t, testenv.Address(env.Config.Postgres.DSN))
 	cut := env.Config
-	cut.Postgres.DSN = testenv.WithAddress(t, cut.Postgres.DSN, link.Addr())
+	cut.Postgres.DSN = testenv.WithAddress(cut.Postgres.DSN, link.Addr())
 	p := testenv.Serve(t, cut)
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -62,8 +62,8 @@ func TestPostgresCutOff(t *testing.T) {
 func TestPostgresHangs(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
-	link := testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN))
-	env.Config.Postgres.DSN = testenv.WithAddress(t, env.Config.Postgres.DSN, link.Addr())
+	link := testenv.NewProxy(t, testenv.Address(env.Config.Postgres.DSN))
+	env.Config.Postgres.DSN = testenv.WithAddress(env.Config.Postgres.DSN, link.Addr())
 	p := testenv.Serve(t, env.Config)
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()

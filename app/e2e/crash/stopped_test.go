@@ -24,9 +24,9 @@ func TestAStoppedReplicaHoldsUpOnlyItsUsers(t *testing.T) {
 	t.Parallel()
 	const users, calls = 20, 20
 	env := harness.Real(t)
-	link := testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN))
+	link := testenv.NewProxy(t, testenv.Address(env.Config.Postgres.DSN))
 	behind := env.Config
-	behind.Postgres.DSN = testenv.WithAddress(t, behind.Postgres.DSN, link.Addr())
+	behind.Postgres.DSN = testenv.WithAddress(behind.Postgres.DSN, link.Addr())
 	boards := giftBoards(2)
 	stopped, living := testenv.Serve(t, behind, boards), testenv.Serve(t, env.Config, boards)
 	bearer := harness.Token(t, "1", auth.ScopeService)

@@ -141,7 +141,7 @@ func (p *fixture) checkOthersGoOn(board, statement string) {
 // go through a proxy.
 func (p *fixture) behind(link *testenv.Proxy) *ledger.Service {
 	cfg := p.env.Config
-	cfg.Postgres.DSN = testenv.WithAddress(p.t, cfg.Postgres.DSN, link.Addr())
+	cfg.Postgres.DSN = testenv.WithAddress(cfg.Postgres.DSN, link.Addr())
 	st := testenv.Must(stores.Open(p.t.Context(), cfg, p.env.Clock.Now, nil))
 	p.t.Cleanup(func() {
 		if err := st.Close(); err != nil {
@@ -209,7 +209,7 @@ func TestTheTransactionOfAStoppedProcessEnds(t *testing.T) {
 	env := testenv.Real(t)
 	p := newFixture(t, env, 1000)
 	p.add("gifts", inc(1, 1, "a"))
-	link := testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN))
+	link := testenv.NewProxy(t, testenv.Address(env.Config.Postgres.DSN))
 	stopped := p.behind(link)
 	link.HoldAt(0, "stopped", "stopped") // the id in the last step, which commits
 	ctx, cancel := context.WithCancel(t.Context())

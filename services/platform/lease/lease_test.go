@@ -180,8 +180,8 @@ func TestHungServer(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			env := testenv.Real(t)
-			proxy := testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN))
-			config := testenv.Must(pgx.ParseConfig(testenv.WithAddress(t, env.Config.Postgres.DSN, proxy.Addr())))
+			proxy := testenv.NewProxy(t, testenv.Address(env.Config.Postgres.DSN))
+			config := testenv.Must(pgx.ParseConfig(testenv.WithAddress(env.Config.Postgres.DSN, proxy.Addr())))
 			leases := lease.NewPostgresWith(config, test.pingInterval, 2*time.Second, time.Hour)
 			// A busy server may seem to hang before it does.
 			var err error
@@ -279,8 +279,8 @@ func TestFrozenHolder(t *testing.T) {
 func TestNoServer(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	proxy := testenv.NewProxy(t, testenv.Address(t, env.Config.Postgres.DSN))
-	config := testenv.Must(pgx.ParseConfig(testenv.WithAddress(t, env.Config.Postgres.DSN, proxy.Addr())))
+	proxy := testenv.NewProxy(t, testenv.Address(env.Config.Postgres.DSN))
+	config := testenv.Must(pgx.ParseConfig(testenv.WithAddress(env.Config.Postgres.DSN, proxy.Addr())))
 	proxy.Cut()
 	err := lease.NewPostgres(config).Hold(t.Context(), "archive", nothing)
 	var refused *pgconn.ConnectError
