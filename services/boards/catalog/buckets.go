@@ -184,14 +184,18 @@ func (s *Buckets) Find(ctx context.Context, b *Board, d models.Date) (*models.Bu
 // "event". Errors: CodeValidationFailed or CodeNotFound if no bucket of the
 // board can have that name, otherwise those of Find.
 func (s *Buckets) ByName(ctx context.Context, b *Board, name string) (*models.Bucket, error) {
-	proposed, err := b.kind.bucketNamed(b, name, s.hotDays)
-	if err != nil {
-		return nil, err
+	if b.RequireDays() == nil {
+		d, err := models.ParseDate(name)
+		if err != nil {
+			return nil, models.Errorf(models.CodeValidationFailed, "%v", err)
+		}
+		return s.Find(ctx, b, d)
 	}
-	if d := b.Date(proposed); d != nil {
-		return s.Find(ctx, b, *d)
+	only := b.kind.bucketAt(b, time.Time{}, s.hotDays)
+	if name != only.Name {
+		return nil, models.Errorf(models.CodeNotFound, "the only bucket of %s is %q", b.Name, only.Name)
 	}
-	return s.Load(ctx, proposed.Board, proposed.Name)
+	return s.Load(ctx, b.Name, name)
 }
 
 // Hot returns the buckets of a board that have begun and are not cold yet: those that take

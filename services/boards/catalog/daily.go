@@ -99,14 +99,6 @@ func daysHot(b *Board, hotDays int) int { return max(hotDays, b.OpenDays+1) }
 
 func (daily) dateOf(bucket *models.Bucket) *models.Date { return &bucket.Day }
 
-func (k daily) bucketNamed(b *Board, name string, hotDays int) (*models.Bucket, error) {
-	d, err := models.ParseDate(name)
-	if err != nil {
-		return nil, models.Errorf(models.CodeValidationFailed, "%v", err)
-	}
-	return k.bucket(b, d, hotDays), nil
-}
-
 func (daily) totalRange(bucket *models.Bucket, _ time.Time) (models.TotalRange, error) {
 	return models.TotalRange{}, models.Errorf(models.CodeBoardKind, "%s takes totals of days: send scores instead of increments", bucket.Board)
 }

@@ -50,10 +50,6 @@ func (event) bucketAt(b *Board, _ time.Time, hotDays int) *models.Bucket {
 	return bucket
 }
 
-func (k event) bucketNamed(b *Board, name string, hotDays int) (*models.Bucket, error) {
-	return requireName(k.bucketAt(b, time.Time{}, hotDays), name)
-}
-
 func (event) totalRange(bucket *models.Bucket, now time.Time) (models.TotalRange, error) {
 	totals := models.TotalRange{Bucket: bucket, Total: eventName, Since: eventName}
 	if !bucket.Open(now) {

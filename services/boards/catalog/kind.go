@@ -27,9 +27,6 @@ type kind interface {
 	// dateOf is the inverse of bucketForDay. It returns nil if the board's buckets
 	// are not days.
 	dateOf(bucket *models.Bucket) *models.Date
-	// bucketNamed returns the bucket that an operator names. It returns
-	// CodeValidationFailed or CodeNotFound if no bucket can have that name.
-	bucketNamed(b *Board, name string, hotDays int) (*models.Bucket, error)
 	// totalRange returns where increments count that are accepted now, or
 	// CodeBoardKind if the board takes none.
 	totalRange(bucket *models.Bucket, now time.Time) (models.TotalRange, error)
@@ -55,15 +52,6 @@ func (noDays) bucketForDay(b *Board, _ models.Date, _ int) (*models.Bucket, erro
 }
 
 func (noDays) dateOf(*models.Bucket) *models.Date { return nil }
-
-// requireName returns the only bucket of a board if it has the given name, and
-// CodeNotFound otherwise.
-func requireName(bucket *models.Bucket, name string) (*models.Bucket, error) {
-	if name != bucket.Name {
-		return nil, models.Errorf(models.CodeNotFound, "the only bucket of %s is %q", bucket.Board, bucket.Name)
-	}
-	return bucket, nil
-}
 
 // archiveGrace is how long an event's totals are kept for an archive that is
 // behind. The event can be rebuilt from them.

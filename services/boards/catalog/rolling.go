@@ -64,10 +64,6 @@ func (rolling) bucketAt(b *Board, _ time.Time, _ int) *models.Bucket {
 	return bucket
 }
 
-func (k rolling) bucketNamed(b *Board, name string, hotDays int) (*models.Bucket, error) {
-	return requireName(k.bucketAt(b, time.Time{}, hotDays), name)
-}
-
 func (rolling) totalRange(bucket *models.Bucket, now time.Time) (models.TotalRange, error) {
 	hour := models.HourOf(now)
 	return models.TotalRange{

@@ -146,7 +146,9 @@ func (r *stepsReader) readHeader(rec record) error {
 		if err == nil {
 			r.splitter, r.header, r.columns = splitter, h, columns
 			r.records.quotes.delimiters = delimiter
-			r.noteHeader()
+			if r.above > 0 && r.Note != nil {
+				r.Note(rec.number, fmt.Sprintf("names the columns; %d above it were skipped", r.above))
+			}
 			return nil
 		}
 		if len(names) > r.most || r.best == nil {
@@ -160,13 +162,6 @@ func (r *stepsReader) readHeader(rec record) error {
 		return r.noHeader()
 	}
 	return nil
-}
-
-// noteHeader says what was skipped above the header.
-func (r *stepsReader) noteHeader() {
-	if r.above > 0 && r.Note != nil {
-		r.Note(r.header.number, fmt.Sprintf("names the columns; %d above it were skipped", r.above))
-	}
 }
 
 // noHeader returns the error of a file without a header.

@@ -6,7 +6,9 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -153,10 +155,7 @@ func (r *Reporter) take() (models.Process, []models.JobRun) {
 	}
 	p := r.process
 	p.SeenAt, p.Streams, p.Refused = r.clock().UTC(), int64(r.source.Streams()), total-r.refused[0]
-	jobs := make([]models.JobRun, 0, len(r.jobs))
-	for _, run := range r.jobs {
-		jobs = append(jobs, run)
-	}
+	jobs := slices.Collect(maps.Values(r.jobs))
 	clear(r.jobs)
 	return p, jobs
 }
