@@ -29,16 +29,15 @@ func parseFilters(texts []string) (filters []filter, err error) {
 
 // header has the columns of a file.
 type header struct {
-	number int      // the line that names them
-	names  []string // as the file has them
+	names []string // as the file has them
 	// where has the values to take by the position of their column. One of several is enough.
 	where map[int][]string
 }
 
 // newHeader returns the header of a line with these fields. It fails if they do not have the
 // columns of the filters.
-func newHeader(number int, fields []string, filters []filter) (h header, err error) {
-	h = header{number: number, names: slices.Clone(fields), where: make(map[int][]string)}
+func newHeader(fields []string, filters []filter) (h header, err error) {
+	h = header{names: slices.Clone(fields), where: make(map[int][]string)}
 	for _, f := range filters {
 		at, err := columnNumber(fields, f.column)
 		if err != nil {

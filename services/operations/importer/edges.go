@@ -194,7 +194,7 @@ func (r *edgeReader) use(delimiters string) {
 
 // useHeader takes the columns from the names in a line.
 func (r *edgeReader) useHeader(number int, delimiters string, names []string) error {
-	h, err := newHeader(number, names, r.filters)
+	h, err := newHeader(names, r.filters)
 	columns, ok := findEdgeColumns(names)
 	if err == nil && !ok {
 		err = errors.New("call two of them user1_id and user2_id")

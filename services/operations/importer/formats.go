@@ -137,7 +137,7 @@ func (r *stepsReader) readHeader(rec record) error {
 		names, err := splitter.split(rec.text)
 		var h header
 		if err == nil {
-			h, err = newHeader(rec.number, names, r.filters)
+			h, err = newHeader(names, r.filters)
 		}
 		var columns stepsColumns
 		if err == nil {
