@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"stepboard/models"
+	"stepboard/services/platform/cursor"
 )
 
 // shownAttempts is how many of the last attempts of a delivery are listed.
@@ -13,7 +14,7 @@ const shownAttempts = 10
 type Delivery struct {
 	models.Delivery
 	// Last holds the last ten attempts whose results are known, oldest first.
-	Last []models.DeliveryAttempt
+	Last []models.DeliveryAttempt `gorm:"-"`
 }
 
 // Deliveries lets operators list and replay deliveries. Safe for concurrent use.
@@ -27,10 +28,21 @@ func NewDeliveries(store *Store, clock models.Clock) *Deliveries {
 	return &Deliveries{store: store, clock: clock}
 }
 
+// Query selects a page of deliveries. Empty fields select all.
+type Query struct {
+	Target string
+	Type   models.OutcomeType
+	State  models.DeliveryState
+	// Before is the id of the last delivery of the page before; 0 begins at the newest.
+	Before int64
+	Limit  int
+}
+
 // List returns a page of deliveries, newest first. Two queries. CodeUnavailable if the
 // database is away.
 func (d *Deliveries) List(ctx context.Context, q Query) ([]Delivery, error) {
-	page, err := d.store.list(ctx, q)
+	db := d.store.db.WithContext(ctx).Where(&models.Delivery{Target: q.Target, Type: q.Type, State: q.State})
+	page, err := cursor.Newest[Delivery](db, "id", q.Before, q.Limit)
 	if err == nil && len(page) > 0 {
 		err = d.store.addAttempts(ctx, page)
 	}

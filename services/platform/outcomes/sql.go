@@ -12,7 +12,6 @@ import (
 
 	"stepboard/internal/dialect"
 	"stepboard/models"
-	"stepboard/services/platform/cursor"
 )
 
 // Store reads and changes tables webhook_deliveries and webhook_attempts. Safe for concurrent
@@ -153,30 +152,6 @@ func (s *Store) delete(ctx context.Context, limit int, condition string, args ..
 	return deleted, models.Wrap("delete deliveries", err)
 }
 
-// Query selects a page of deliveries. Empty fields select all.
-type Query struct {
-	Target string
-	Type   models.OutcomeType
-	State  models.DeliveryState
-	// Before is the id of the last delivery of the page before; 0 begins at the newest.
-	Before int64
-	Limit  int
-}
-
-// list returns a page, newest first, without attempts. One query.
-func (s *Store) list(ctx context.Context, q Query) ([]Delivery, error) {
-	db := s.db.WithContext(ctx).Where(&models.Delivery{Target: q.Target, Type: q.Type, State: q.State})
-	rows, err := cursor.Newest[models.Delivery](db, "id", q.Before, q.Limit)
-	if err != nil {
-		return nil, fmt.Errorf("list deliveries: %w", err)
-	}
-	page := make([]Delivery, len(rows))
-	for i := range rows {
-		page[i].Delivery = rows[i]
-	}
-	return page, nil
-}
-
 // addAttempts sets the last attempts of each delivery, oldest first. One query.
 func (s *Store) addAttempts(ctx context.Context, page []Delivery) error {
 	byID := make(map[int64]*Delivery, len(page))
@@ -200,7 +175,7 @@ func (s *Store) addAttempts(ctx context.Context, page []Delivery) error {
 // find returns one delivery without attempts, or CodeNotFound.
 func (s *Store) find(ctx context.Context, id int64) (Delivery, error) {
 	var d Delivery
-	err := s.db.WithContext(ctx).Take(&d.Delivery, "id = ?", id).Error
+	err := s.db.WithContext(ctx).Take(&d, "id = ?", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return d, models.Errorf(models.CodeNotFound, "there is no delivery of this id")
 	}
