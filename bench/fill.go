@@ -35,83 +35,57 @@ const (
 )
 
 // fillUsers creates users with names and pictures, as if they had never changed these.
-func (e *environment) fillUsers(ctx context.Context, first models.RowID, users int) error {
-	err := e.stores.Gorm.WithContext(ctx).Exec(`
+func (e *environment) fillUsers(ctx context.Context, first models.RowID, users int) {
+	check(e.stores.Gorm.WithContext(ctx).Exec(`
 		WITH RECURSIVE numbers (i) AS (SELECT CAST(? AS bigint) UNION ALL SELECT i + 1 FROM numbers WHERE i < ?)
 		INSERT INTO users (user_id, external_id, nickname, avatar_url, created_at)
 		SELECT i, CAST(i AS text), CAST(? AS text) || i, CAST(? AS text) || i || CAST(? AS text), ? FROM numbers`,
-		first, first+models.RowID(users)-1, namePrefix, picturePrefix, pictureSuffix, time.Now().AddDate(0, 0, -1)).Error
-	if err != nil {
-		return err
-	}
+		first, first+models.RowID(users)-1, namePrefix, picturePrefix, pictureSuffix, time.Now().AddDate(0, 0, -1)).Error)
 	if e.stores.Folder == nil {
-		_, err = e.stores.Pool.Exec(ctx, "SELECT setval(pg_get_serial_sequence('users', 'user_id'), max(user_id)) FROM users")
+		must(e.stores.Pool.Exec(ctx, "SELECT setval(pg_get_serial_sequence('users', 'user_id'), max(user_id)) FROM users"))
 	}
-	return errors.Join(err, e.vacuum(ctx, "users"))
+	e.vacuum(ctx, "users")
 }
 
 // vacuum does what autovacuum might otherwise do during a measurement.
-func (e *environment) vacuum(ctx context.Context, table string) error {
+func (e *environment) vacuum(ctx context.Context, table string) {
 	if e.stores.Folder != nil {
-		return e.stores.Analyze(ctx, table)
+		check(e.stores.Analyze(ctx, table))
+		return
 	}
-	_, err := e.stores.Pool.Exec(ctx, "VACUUM ANALYZE "+table)
-	return err
+	must(e.stores.Pool.Exec(ctx, "VACUUM ANALYZE "+table))
 }
 
 // fill creates the users, the board and the friendships of the viewers.
-func (e *environment) fill(ctx context.Context) (err error) {
-	if err := e.fillUsers(ctx, firstUser, max(e.board, ledgerUsers)); err != nil {
-		return err
-	}
-	var bucket *models.Bucket
-	e.boardBytes, err = e.memoryGrowth(ctx, func() (err error) {
-		bucket, err = e.fillBoard(ctx, "steps", 0)
-		return err
+func (e *environment) fill(ctx context.Context) {
+	e.fillUsers(ctx, firstUser, max(e.board, ledgerUsers))
+	e.boardBytes = e.memoryGrowth(ctx, func() {
+		e.keys.board = e.keys.Board(e.fillBoard(ctx, "steps", 0), 0)
 	})
-	if err != nil {
-		return err
-	}
-	if err := e.befriend(ctx, 0, e.viewers); err != nil {
-		return err
-	}
-	e.friendBytes, err = e.memoryGrowth(ctx, func() error {
+	e.befriend(ctx, 0, e.viewers)
+	e.friendBytes = e.memoryGrowth(ctx, func() {
 		for v := range e.viewers {
-			if _, err := e.app.Friends.IDs(ctx, viewer(v)); err != nil {
-				return err
-			}
+			must(e.app.Friends.IDs(ctx, viewer(v)))
 		}
-		return nil
 	})
-	if err != nil {
-		return err
-	}
-	e.keys.board = e.keys.Board(bucket, 0)
-	return nil
 }
 
 // fillBoard gives the users a score on a day of a board, as their uploads would have, and returns
 // its bucket. The day is a number of days ago.
-func (e *environment) fillBoard(ctx context.Context, name string, ago int) (*models.Bucket, error) {
-	bucket, err := e.bucket(ctx, name, ago)
-	if err != nil {
-		return nil, err
-	}
-	return bucket, raise(ctx, e.app.Entries.EntriesAt(bucket.StartsAt), bucket, firstUser, e.board)
+func (e *environment) fillBoard(ctx context.Context, name string, ago int) *models.Bucket {
+	bucket := e.bucket(ctx, name, ago)
+	raise(ctx, e.app.Entries.EntriesAt(bucket.StartsAt), bucket, firstUser, e.board)
+	return bucket
 }
 
 // bucket creates the bucket of a day, if there is none.
-func (e *environment) bucket(ctx context.Context, name string, ago int) (*models.Bucket, error) {
-	b, err := e.app.Catalog.Definitions.Board(name)
-	if err != nil {
-		return nil, err
-	}
-	now := time.Now()
-	return e.app.Catalog.Buckets.ForImport(ctx, b, b.Today(now)-models.Date(ago), now)
+func (e *environment) bucket(ctx context.Context, name string, ago int) *models.Bucket {
+	b, now := must(e.app.Catalog.Definitions.Board(name)), time.Now()
+	return must(e.app.Catalog.Buckets.ForImport(ctx, b, b.Today(now)-models.Date(ago), now))
 }
 
 // raise gives a number of users, from the first one on, random scores of a bucket.
-func raise(ctx context.Context, boards board.Entries, bucket *models.Bucket, first models.RowID, users int) error {
+func raise(ctx context.Context, boards board.Entries, bucket *models.Bucket, first models.RowID, users int) {
 	rng := mathrand.New(mathrand.NewPCG(1, uint64(bucket.StartsAt.Unix())))
 	codec, begun := score.Of(bucket), min(time.Since(bucket.StartsAt), bucket.EndsAt.Sub(bucket.StartsAt))
 	const batch = 10_000
@@ -119,21 +93,15 @@ func raise(ctx context.Context, boards board.Entries, bucket *models.Bucket, fir
 		raises := make([]models.Raise, min(batch, users-from))
 		for i := range raises {
 			reachedAt := bucket.StartsAt.Add(time.Duration(rng.Int64N(int64(begun))))
-			composite, err := codec.Encode(int64(rng.IntN(30_000)), models.TimestampOf(reachedAt))
-			if err != nil {
-				return err
-			}
+			composite := must(codec.Encode(int64(rng.IntN(30_000)), models.TimestampOf(reachedAt)))
 			raises[i] = models.Raise{Bucket: bucket, Entry: models.Entry{User: first + models.RowID(from+i), Composite: composite}}
 		}
-		if errs := boards.Raise(ctx, raises); errs != nil {
-			return errors.Join(errs...)
-		}
+		check(errors.Join(boards.Raise(ctx, raises)...))
 	}
-	return nil
 }
 
 // befriend gives a number of viewers, from the first one on, friends in Postgres.
-func (e *environment) befriend(ctx context.Context, first, viewers int) error {
+func (e *environment) befriend(ctx context.Context, first, viewers int) {
 	const batch = 250
 	for from := first; from < first+viewers; from += batch {
 		var edges []friends.Edge
@@ -142,15 +110,10 @@ func (e *environment) befriend(ctx context.Context, first, viewers int) error {
 				edges = append(edges, friends.Edge{A: userID(viewer(v)), B: userID(friend)})
 			}
 		}
-		rows, err := e.app.Friends.Resolve(ctx, edges)
-		if err != nil {
-			return err
-		}
-		if _, _, err := e.app.Friends.Import(ctx, rows); err != nil {
-			return err
-		}
+		_, _, err := e.app.Friends.Import(ctx, must(e.app.Friends.Resolve(ctx, edges)))
+		check(err)
 	}
-	return e.vacuum(ctx, "friendships")
+	e.vacuum(ctx, "friendships")
 }
 
 // randomFriends returns friends of a user, the same ones in every call. None is one of the first
@@ -168,7 +131,7 @@ func (e *environment) randomFriends(user models.RowID) []models.RowID {
 }
 
 // storeFriendSets gives the first users friends in Redis only, where rankings read them.
-func (e *environment) storeFriendSets(ctx context.Context, viewers int) error {
+func (e *environment) storeFriendSets(ctx context.Context, viewers int) {
 	load := func(_ context.Context, users []models.RowID) (map[models.RowID][]models.RowID, error) {
 		loaded := make(map[models.RowID][]models.RowID)
 		for _, user := range users {
@@ -185,15 +148,14 @@ func (e *environment) storeFriendSets(ctx context.Context, viewers int) error {
 			return err
 		})
 	}
-	return g.Wait()
+	check(g.Wait())
 }
 
 // dropFriendSets removes the friend sets of viewers from Redis.
-func (e *environment) dropFriendSets(ctx context.Context, first, viewers int) error {
+func (e *environment) dropFriendSets(ctx context.Context, first, viewers int) {
 	pipe := e.rdb.Pipeline()
 	for v := range viewers {
 		pipe.Unlink(ctx, e.keys.set(viewer(first+v)))
 	}
-	_, err := pipe.Exec(ctx)
-	return err
+	must(pipe.Exec(ctx))
 }

@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -31,118 +29,75 @@ var formNames = []string{"Redis and Postgres", "data folder"}
 
 // folderBench compares a service on a data folder with one on Redis and Postgres: how it starts, its
 // memory, calls, and the archive of a day. Both have the same people, friends and days.
-func (e *environment) folderBench(ctx context.Context) (err error) {
-	if err := e.fillDays(ctx, 1); err != nil {
-		return err
-	}
-	f, err := e.newFolder(ctx)
-	if err != nil {
-		return err
-	}
+func (e *environment) folderBench(ctx context.Context) {
+	e.fillDays(ctx, 1)
+	f := e.newFolder(ctx)
 	forms := []*environment{e, f}
-	defer func() { err = errors.Join(err, f.service.stop()) }()
+	defer func() { check(f.stop()) }()
 	fmt.Printf("\n| %d users | start | memory after it, MB | friend rankings a second, each viewer's first |\n| --- | ---: | ---: | ---: |\n", e.board)
 	for i, form := range forms {
 		var took []time.Duration
 		for range e.rounds {
-			t, err := form.restart(ctx)
-			if err != nil {
-				return err
-			}
-			took = append(took, t)
+			took = append(took, form.restart(ctx))
 		}
 		memory, begun := form.memory(), time.Now()
-		if err := askOnce(ctx, form.service, e.rankings); err != nil {
-			return err
-		}
+		askOnce(ctx, form.service, e.rankings)
 		fmt.Printf("| %s | %v | %d | %.0f |\n", formNames[i], median(took).Round(time.Millisecond), memory>>20, float64(e.viewers)/time.Since(begun).Seconds())
 	}
-	rankings, err := e.folderCalls(ctx, forms)
-	if err != nil {
-		return err
-	}
+	rankings := e.folderCalls(ctx, forms)
 	fmt.Printf("\nmemory of Redis, Postgres and the service after these calls: %d MB; of the service on the folder: %d MB\n",
 		e.memory()>>20, f.memory()>>20)
-	day, err := e.fillBoard(ctx, "steps", archivedDay)
-	if err != nil {
-		return err
-	}
-	if err := f.copyDay(ctx, day); err != nil {
-		return err
-	}
-	return e.folderLatencies(ctx, f, day, max(1, int(rankings/4)))
+	day := e.fillBoard(ctx, "steps", archivedDay)
+	f.copyDay(ctx, day)
+	e.folderLatencies(ctx, f, day, max(1, int(rankings/4)))
 }
 
 // fillDays fills the days of the board up to a number of days ago.
-func (e *environment) fillDays(ctx context.Context, last int) error {
+func (e *environment) fillDays(ctx context.Context, last int) {
 	for ago := folderDays - 1; ago >= last; ago-- {
-		if _, err := e.fillBoard(ctx, "steps", ago); err != nil {
-			return err
-		}
+		e.fillBoard(ctx, "steps", ago)
 	}
-	return nil
 }
 
 // copyDay gives a day the scores of the first one, while the service of the folder runs. A service
 // that starts archives what is due, and no call or command adds to such a day without archiving it,
 // so this writes to the database itself.
-func (e *environment) copyDay(ctx context.Context, day *models.Bucket) (err error) {
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(e.config.Data.Dir, "stepboard.db")+"?_pragma=busy_timeout(60000)")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	_, err = db.ExecContext(ctx, `INSERT INTO hot_scores SELECT board, ?, user_id, composite FROM hot_scores
-		WHERE board = ? AND bucket = (SELECT min(bucket) FROM hot_scores)`, day.Name, day.Board)
-	if err != nil {
-		return err
-	}
-	_, err = db.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
-	return err
+func (e *environment) copyDay(ctx context.Context, day *models.Bucket) {
+	db := must(sql.Open("sqlite", "file:"+filepath.Join(e.config.Data.Dir, "stepboard.db")+"?_pragma=busy_timeout(60000)"))
+	defer func() { check(db.Close()) }()
+	must(db.ExecContext(ctx, `INSERT INTO hot_scores SELECT board, ?, user_id, composite FROM hot_scores
+		WHERE board = ? AND bucket = (SELECT min(bucket) FROM hot_scores)`, day.Name, day.Board))
+	must(db.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"))
 }
 
 // newFolder fills a data folder as the servers are filled. Its service is not started.
-func (e *environment) newFolder(ctx context.Context) (_ *environment, err error) {
+func (e *environment) newFolder(ctx context.Context) *environment {
 	f := &environment{settings: e.settings, folder: e.folder, flags: maps.Clone(e.flags)}
 	maps.DeleteFunc(f.flags, func(key, _ string) bool {
 		return strings.HasPrefix(key, "redis.") || strings.HasPrefix(key, "postgres.")
 	})
 	f.flags["data.dir"] = filepath.Join(e.folder, "data")
-	if f.config, err = config.Load(config.Sources{Flags: f.flags}); err != nil {
-		return nil, err
-	}
-	if err := f.openApp(ctx); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.app.Close()) }() // it closes the stores
-	if err := f.fillUsers(ctx, firstUser, f.board); err != nil {
-		return nil, err
-	}
-	if err := f.fillDays(ctx, 0); err != nil {
-		return nil, err
-	}
-	if _, err := f.bucket(ctx, "steps", archivedDay); err != nil {
-		return nil, err
-	}
-	return f, f.befriend(ctx, 0, f.viewers)
+	f.config = must(config.Load(config.Sources{Flags: f.flags}))
+	f.openApp(ctx)
+	defer func() { check(f.app.Close()) }() // it closes the stores
+	f.fillUsers(ctx, firstUser, f.board)
+	f.fillDays(ctx, 0)
+	f.bucket(ctx, "steps", archivedDay)
+	f.befriend(ctx, 0, f.viewers)
+	return f
 }
 
 // restart stops the service if it runs, starts it, and returns how long it takes to be ready.
-func (e *environment) restart(ctx context.Context) (time.Duration, error) {
-	if err := e.service.stop(); err != nil {
-		return 0, err
+func (e *environment) restart(ctx context.Context) time.Duration {
+	if e.service != nil {
+		e.service.stop()
 	}
 	begun := time.Now()
-	service, err := e.serve(ctx, "service")
-	if e.service = service; err != nil {
-		return 0, err
-	}
+	e.service = e.serve(ctx, "service")
 	for e.call(ctx, "GET", "/readyz", nil, nil) != nil {
-		if err := pause.For(ctx, time.Millisecond); err != nil {
-			return 0, err
-		}
+		check(pause.For(ctx, time.Millisecond))
 	}
-	return time.Since(begun), nil
+	return time.Since(begun)
 }
 
 // memory returns the resident memory of the service and of its servers, in bytes.
@@ -152,99 +107,73 @@ func (e *environment) memory() int64 {
 
 // folderCalls prints the rates of calls of the same viewers, and returns the smallest one of friend
 // rankings. Every upload raises a score.
-func (e *environment) folderCalls(ctx context.Context, forms []*environment) (rankings float64, err error) {
+func (e *environment) folderCalls(ctx context.Context, forms []*environment) (rankings float64) {
 	var sent atomic.Int64
 	var rows []*row
 	for _, call := range []struct {
 		name                   string
 		connections, operation int
-		requests               func() ([][]byte, error)
+		requests               [][]byte
 	}{
-		{"friend ranking", rankingCallers, 1, func() ([][]byte, error) { return e.rankings, nil }},
-		{"me", rankingCallers, 1, func() ([][]byte, error) { return e.viewerRequests("/v1/boards/steps/me", 0, e.viewers) }},
-		{"top", rankingCallers, 1, func() ([][]byte, error) {
-			return e.viewerRequests(fmt.Sprintf("/v1/boards/steps/top?limit=%d", e.limit), 0, e.viewers)
-		}},
-		{"upload", uploadCallers, 1, func() ([][]byte, error) { return e.risingUploads("steps") }},
-		{fmt.Sprintf("upload, %d a request", batchScores), batchCallers, batchScores, func() ([][]byte, error) {
-			return e.batchRequests("steps", func(userScore) any { return scorePlace })
-		}},
+		{"friend ranking", rankingCallers, 1, e.rankings},
+		{"me", rankingCallers, 1, e.viewerRequests("/v1/boards/steps/me", 0, e.viewers)},
+		{"top", rankingCallers, 1, e.viewerRequests(fmt.Sprintf("/v1/boards/steps/top?limit=%d", e.limit), 0, e.viewers)},
+		{"upload", uploadCallers, 1, e.risingUploads("steps")},
+		{fmt.Sprintf("upload, %d a request", batchScores), batchCallers, batchScores, e.risingBatches("steps")},
 	} {
-		requests, err := call.requests()
-		if err != nil {
-			return 0, err
-		}
 		var first *row
 		for i, name := range formNames {
-			r := e.loadRow(call.name+": "+name, forms[i].service, call.connections, call.operation, rising(requests, &sent))
+			r := e.loadRow(call.name+": "+name, forms[i].service, call.connections, call.operation, rising(call.requests, &sent))
 			if r.base, first = first, r; i == 0 {
 				first = r
 			}
 			// Everybody's row id and name gets into memory.
-			if err := askOnce(ctx, forms[i].service, render(requests, &sent)); err != nil {
-				return 0, err
-			}
+			askOnce(ctx, forms[i].service, render(call.requests, &sent))
 			rows = append(rows, r)
 		}
 	}
-	err = e.printTable(ctx, fmt.Sprintf("calls of %d viewers with %d friends, board of %d", e.viewers, e.friends, e.board), rows...)
-	return min(rows[0].median(), rows[1].median()), err
+	e.printTable(ctx, fmt.Sprintf("calls of %d viewers with %d friends, board of %d", e.viewers, e.friends, e.board), rows...)
+	return min(rows[0].median(), rows[1].median())
 }
 
 // folderLatencies prints the latencies of friend rankings at a constant rate, while nothing else is
 // done, while a day is archived, and while the data folder is copied.
-func (e *environment) folderLatencies(ctx context.Context, f *environment, day *models.Bucket, rate int) error {
+func (e *environment) folderLatencies(ctx context.Context, f *environment, day *models.Bucket, rate int) {
 	backup := filepath.Join(e.folder, "backup")
 	fmt.Printf("\n| friend rankings, %d a second | p99 | slowest | it takes | memory after it, MB |\n| --- |%s\n", rate, strings.Repeat(" ---: |", 4))
 	for _, m := range []struct {
 		name string
 		form *environment
-		work func(context.Context) error
+		work func(context.Context)
 	}{
 		{"Redis and Postgres: nothing else", e, e.wait},
 		{"data folder: nothing else", f, f.wait},
-		{"Redis and Postgres: a day is archived", e, func(ctx context.Context) error { return e.archiveDay(ctx, day) }},
-		{"data folder: a day is archived", f, func(ctx context.Context) error { return f.archiveDay(ctx, day) }},
-		{"data folder: a backup is made", f, func(ctx context.Context) error {
-			out, err := exec.CommandContext(ctx, filepath.Join(f.folder, "stepboard"), "backup", backup, "--data.dir="+f.config.Data.Dir).CombinedOutput()
-			if err != nil {
-				return fmt.Errorf("%w: %s", err, out)
-			}
-			return nil
+		{"Redis and Postgres: a day is archived", e, func(ctx context.Context) { e.archiveDay(ctx, day) }},
+		{"data folder: a day is archived", f, func(ctx context.Context) { f.archiveDay(ctx, day) }},
+		{"data folder: a backup is made", f, func(ctx context.Context) {
+			runCommand(ctx, filepath.Join(f.folder, "stepboard"), "backup", backup, "--data.dir="+f.config.Data.Dir)
 		}},
 	} {
-		begun := time.Now()
-		took, err := latencies(ctx, m.form.service, rankingCallers, rate, e.rankings, m.work)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
-		}
-		fmt.Printf("| %s | %v | %v | %v | %d |\n", m.name, p99(took).Round(10*time.Microsecond),
-			took[len(took)-1].Round(10*time.Microsecond), time.Since(begun).Round(time.Millisecond), m.form.memory()>>20)
+		named(m.name, func() {
+			begun := time.Now()
+			took := latencies(ctx, m.form.service, rankingCallers, rate, e.rankings, m.work)
+			fmt.Printf("| %s | %v | %v | %v | %d |\n", m.name, p99(took).Round(10*time.Microsecond),
+				took[len(took)-1].Round(10*time.Microsecond), time.Since(begun).Round(time.Millisecond), m.form.memory()>>20)
+		})
 	}
-	return printBackup(ctx, backup)
+	printBackup(ctx, backup)
 }
 
 // printBackup prints the size of a backup, and of each row in it.
-func printBackup(ctx context.Context, path string) (err error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("\n| the backup has %d MB | rows | bytes each, with indexes |\n| --- | ---: | ---: |\n", info.Size()>>20)
-	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+func printBackup(ctx context.Context, path string) {
+	fmt.Printf("\n| the backup has %d MB | rows | bytes each, with indexes |\n| --- | ---: | ---: |\n", must(os.Stat(path)).Size()>>20)
+	db := must(sql.Open("sqlite", "file:"+path))
+	defer func() { check(db.Close()) }()
 	for _, table := range []string{"users", "friendships", "hot_scores", "archived_scores", "archived_ranks"} {
 		var rows int
 		var bytes float64
-		err := db.QueryRowContext(ctx, `SELECT count(*), (SELECT sum(s.pgsize) FROM dbstat s JOIN sqlite_schema m ON m.name = s.name
-			WHERE m.tbl_name = ?) FROM `+table, table).Scan(&rows, &bytes)
-		if err != nil {
-			return err
-		}
+		check(db.QueryRowContext(ctx, `SELECT count(*), (SELECT sum(s.pgsize) FROM dbstat s JOIN sqlite_schema m ON m.name = s.name
+			WHERE m.tbl_name = ?) FROM `+table, table).Scan(&rows, &bytes))
 		fmt.Printf("| %s | %d | %.0f |\n", table, rows, bytes/float64(rows))
 	}
-	return nil
 }

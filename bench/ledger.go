@@ -27,11 +27,8 @@ const (
 )
 
 // ledgerBench measures increments, beside uploads, which touch no database.
-func (e *environment) ledgerBench(ctx context.Context) error {
-	token, err := e.token("1", auth.ScopeService)
-	if err != nil {
-		return err
-	}
+func (e *environment) ledgerBench(ctx context.Context) {
+	token := e.token("1", auth.ScopeService)
 	var ids atomic.Int64
 	upload := e.loadRow(fmt.Sprintf("daily upload: one a request, %d connections", uploadCallers), e.service, uploadCallers, 1, rotate(e.uploads))
 	rows := []*row{upload}
@@ -43,23 +40,17 @@ func (e *environment) ledgerBench(ctx context.Context) error {
 			rows = append(rows, r)
 		}
 	}
-	if err := e.printTable(ctx, "increments", rows...); err != nil {
-		return err
-	}
-	return e.ledgerBytes(ctx)
+	e.printTable(ctx, "increments", rows...)
+	e.ledgerBytes(ctx)
 }
 
 // ledgerBytes prints the disk space of increments in Postgres.
-func (e *environment) ledgerBytes(ctx context.Context) error {
+func (e *environment) ledgerBytes(ctx context.Context) {
 	var events, totals float64
-	err := e.stores.Pool.QueryRow(ctx, `
+	check(e.stores.Pool.QueryRow(ctx, `
 		SELECT pg_total_relation_size('score_events')::float8 / (SELECT count(*) FROM score_events),
-			pg_total_relation_size('score_totals')::float8 / (SELECT count(*) FROM score_totals)`).Scan(&events, &totals)
-	if err != nil {
-		return err
-	}
+			pg_total_relation_size('score_totals')::float8 / (SELECT count(*) FROM score_totals)`).Scan(&events, &totals))
 	fmt.Printf("\nPostgres, with indexes: %.0f bytes for each increment, %.0f for each running total\n", events, totals)
-	return nil
 }
 
 // increments returns a source of requests with n increments of random users, each

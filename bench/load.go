@@ -28,7 +28,7 @@ func rotate(requests [][]byte) func() []byte {
 // the number of responses a second. Each connection sends its next request when it
 // has the response of the last. Requests are encoded before, and as little as
 // possible of a response is parsed, so that the client uses little CPU.
-func load(ctx context.Context, addr string, connections int, d time.Duration, next func() []byte) (float64, error) {
+func load(ctx context.Context, addr string, connections int, d time.Duration, next func() []byte) float64 {
 	var (
 		done    atomic.Int64
 		sending errgroup.Group
@@ -39,8 +39,8 @@ func load(ctx context.Context, addr string, connections int, d time.Duration, ne
 	for range connections {
 		sending.Go(func() error { return sendRequests(ctx, addr, next, func() { done.Add(1) }) })
 	}
-	err := sending.Wait()
-	return float64(done.Load()) / time.Since(start).Seconds(), err
+	check(sending.Wait())
+	return float64(done.Load()) / time.Since(start).Seconds()
 }
 
 // loadAtRate sends requests at a constant rate until ctx ends, over a number of
@@ -103,25 +103,26 @@ func loadAtRate(ctx context.Context, addr string, connections, rate int, request
 // latencies sends requests at a constant rate while work runs, whether or not earlier ones are
 // answered, and returns their latencies, ascending.
 func latencies(
-	ctx context.Context, p *process, connections, rate int, requests [][]byte, work func(context.Context) error,
-) ([]time.Duration, error) {
+	ctx context.Context, p *process, connections, rate int, requests [][]byte, work func(context.Context),
+) []time.Duration {
 	ctx, stop := context.WithCancel(ctx)
 	worked := make(chan error, 1)
 	go func() {
 		defer stop()
-		worked <- work(ctx)
+		worked <- caught(func() { work(ctx) })
 	}()
 	took, err := loadAtRate(ctx, p.addr, connections, rate, requests)
 	stop()
+	check(errors.Join(err, <-worked))
 	slices.Sort(took)
-	return took, errors.Join(err, <-worked)
+	return took
 }
 
 // p99 returns the 99th percentile of latencies.
 func p99(ascending []time.Duration) time.Duration { return ascending[len(ascending)*99/100] }
 
 // wait is work that takes the time of a measurement, and does nothing.
-func (e *environment) wait(ctx context.Context) error { return pause.For(ctx, e.seconds) }
+func (e *environment) wait(ctx context.Context) { check(pause.For(ctx, e.seconds)) }
 
 // sendRequests sends requests over one connection and reads the responses, until ctx ends. It calls
 // done after each of them.
@@ -214,7 +215,7 @@ func httpRequest(method, path, token, body string) []byte {
 
 // loop calls work in a number of goroutines for the duration d, and returns the
 // number of calls a second.
-func loop(ctx context.Context, goroutines int, d time.Duration, work func(ctx context.Context, i int) error) (float64, error) {
+func loop(ctx context.Context, goroutines int, d time.Duration, work func(ctx context.Context, i int) error) float64 {
 	var (
 		next, done atomic.Int64
 		working    errgroup.Group
@@ -233,6 +234,6 @@ func loop(ctx context.Context, goroutines int, d time.Duration, work func(ctx co
 			return nil
 		})
 	}
-	err := working.Wait()
-	return float64(done.Load()) / time.Since(start).Seconds(), err
+	check(working.Wait())
+	return float64(done.Load()) / time.Since(start).Seconds()
 }

@@ -57,7 +57,7 @@ func main() {
 // parts are the parts of the benchmark, in the order in which they run.
 var parts = []struct {
 	name string
-	run  func(*environment, context.Context) error
+	run  func(*environment, context.Context)
 }{
 	// It is the first, because it measures the memory of Redis and Postgres.
 	{"folder", (*environment).folderBench},
@@ -73,24 +73,22 @@ var parts = []struct {
 
 // bench creates the data, starts the servers and prints the tables.
 func bench(ctx context.Context, s settings) (err error) {
-	e, err := newEnvironment(ctx, s)
-	if err != nil {
-		return err
-	}
+	e := &environment{settings: s}
 	defer func() { err = errors.Join(err, e.close()) }()
-	version, err := redisInfo(ctx, e.rdb, "redis_version")
-	if err != nil {
-		return err
-	}
+	return caught(func() {
+		e.prepare(ctx)
+		e.runParts(ctx)
+	})
+}
+
+// runParts runs the parts that the settings ask for.
+func (e *environment) runParts(ctx context.Context) {
 	fmt.Printf("%d cores, %s; Redis %s; board of %d, %d viewers with %d friends each, pages of %d; %d rounds of %v, medians\n",
-		runtime.NumCPU(), runtime.Version(), version, s.board, s.viewers, s.friends, s.limit, s.rounds, s.seconds)
+		runtime.NumCPU(), runtime.Version(), redisInfo(ctx, e.rdb, "redis_version"), e.board, e.viewers, e.friends, e.limit, e.rounds, e.seconds)
 
 	for _, part := range parts {
-		if s.only == "" || s.only == part.name {
-			if err := part.run(e, ctx); err != nil {
-				return fmt.Errorf("%s: %w", part.name, err)
-			}
+		if e.only == "" || e.only == part.name {
+			named(part.name, func() { part.run(e, ctx) })
 		}
 	}
-	return nil
 }

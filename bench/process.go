@@ -19,54 +19,36 @@ import (
 )
 
 // memoryGrowth returns by how many bytes the data of Redis and its keys grow during work.
-func (e *environment) memoryGrowth(ctx context.Context, work func() error) (int64, error) {
-	before, err := redisNumber(ctx, e.rdb, "used_memory")
-	if err != nil {
-		return 0, err
-	}
-	if err := work(); err != nil {
-		return 0, err
-	}
-	after, err := redisNumber(ctx, e.rdb, "used_memory")
-	return after - before, err
+func (e *environment) memoryGrowth(ctx context.Context, work func()) int64 {
+	before := redisNumber(ctx, e.rdb, "used_memory")
+	work()
+	return redisNumber(ctx, e.rdb, "used_memory") - before
 }
 
 // redisInfo returns one field of INFO.
-func redisInfo(ctx context.Context, rdb *redis.Client, field string) (string, error) {
-	info, err := rdb.Info(ctx).Result()
-	_, rest, _ := strings.Cut(info, "\n"+field+":")
+func redisInfo(ctx context.Context, rdb *redis.Client, field string) string {
+	_, rest, _ := strings.Cut(must(rdb.Info(ctx).Result()), "\n"+field+":")
 	value, _, _ := strings.Cut(rest, "\r")
-	return value, err
+	return value
 }
 
-func redisNumber(ctx context.Context, rdb *redis.Client, field string) (int64, error) {
-	text, err := redisInfo(ctx, rdb, field)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(text, 10, 64)
+func redisNumber(ctx context.Context, rdb *redis.Client, field string) int64 {
+	return must(strconv.ParseInt(redisInfo(ctx, rdb, field), 10, 64))
 }
 
 // findStores finds the processes of Redis and Postgres.
-func (e *environment) findStores(ctx context.Context) error {
-	pid, err := redisNumber(ctx, e.rdb, "process_id")
-	if err != nil {
-		return err
-	}
-	e.redisServer = &process{pid: int(pid)}
+func (e *environment) findStores(ctx context.Context) {
+	e.redisServer = &process{pid: int(redisNumber(ctx, e.rdb, "process_id"))}
 	var backend int
-	if err := e.stores.Pool.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&backend); err != nil {
-		return err
-	}
+	check(e.stores.Pool.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&backend))
 	parent := (&process{pid: backend}).status("PPid:")
 	if parent == 0 {
-		return errors.New("postgres is not on this machine")
+		check(errors.New("postgres is not on this machine"))
 	}
 	e.postgresServer = &process{pid: int(parent), withChildren: true}
-	return nil
 }
 
-// process is a server; cmd is nil unless it was started here. A nil process is none.
+// process is a server; cmd is nil unless it was started here and runs. A nil process is none.
 type process struct {
 	cmd  *exec.Cmd
 	pid  int
@@ -82,42 +64,39 @@ var serving = regexp.MustCompile(`"msg":"serving","addr":"([^"]+)"`)
 
 // start starts a program that logs its address, and waits for that. The log is a file, which it
 // writes line by line, as it would to a collector.
-func (e *environment) start(ctx context.Context, name, program string, args ...string) (*process, error) {
-	log, err := os.Create(filepath.Join(e.folder, name+".log"))
-	if err != nil {
-		return nil, err
-	}
+func (e *environment) start(ctx context.Context, name, program string, args ...string) *process {
+	log := must(os.Create(filepath.Join(e.folder, name+".log")))
 	cmd := exec.Command(program, args...)
 	cmd.Stderr = log
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
+	check(cmd.Start())
 	p := &process{cmd: cmd, pid: cmd.Process.Pid}
+	e.started = append(e.started, p)
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
 		text, err := os.ReadFile(log.Name())
 		if m := serving.FindSubmatch(text); m != nil {
 			p.addr = string(m[1])
-			return p, nil
+			return p
 		}
 		if err == nil {
 			err = pause.For(ctx, time.Millisecond)
 		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("start %s: %w: %s", name, err, text), p.stop())
+			check(fmt.Errorf("start %s: %w: %s", name, err, text))
 		}
 	}
 }
 
-func (p *process) stop() error {
-	if p == nil {
-		return nil
+// stop stops the process, unless it was stopped before, and waits for its end.
+func (p *process) stop() {
+	if p.cmd == nil {
+		return
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
-		return err
-	}
-	return p.cmd.Wait()
+	cmd := p.cmd
+	p.cmd = nil
+	check(cmd.Process.Signal(syscall.SIGINT))
+	check(cmd.Wait())
 }
 
 // ticksPerSecond is the unit of CPU time in /proc.

@@ -19,64 +19,52 @@ import (
 )
 
 // buildRequests encodes the requests of the viewers before anything is measured.
-func (e *environment) buildRequests(context.Context) (err error) {
-	if e.rankings, err = e.friendRequests("steps", 0, e.viewers, e.limit, ""); err != nil {
-		return err
-	}
+func (e *environment) buildRequests() {
+	e.rankings = e.friendRequests("steps", 0, e.viewers, e.limit, "")
 	for v := range e.viewers {
-		token, err := e.token(userID(viewer(v)), "")
-		if err != nil {
-			return err
-		}
-		e.uploads = append(e.uploads, uploadRequest("steps", token, 100+v))
+		e.uploads = append(e.uploads, e.uploadRequest("steps", v, 100+v))
 	}
-	return nil
 }
 
 // token returns a token of a user, or of a scope, that is valid for the run.
-func (e *environment) token(user models.UserID, scope string) (string, error) {
-	return auth.SignToken([]byte(e.config.Auth.HS256Secret), user, scope, "", "", time.Now(), time.Hour)
+func (e *environment) token(user models.UserID, scope string) string {
+	return must(auth.SignToken([]byte(e.config.Auth.HS256Secret), user, scope, "", "", time.Now(), time.Hour))
 }
 
 // friendRequests returns a request for a page of the friend ranking of each of some viewers, from
 // the first one on. more is appended to the query.
-func (e *environment) friendRequests(board string, first, viewers, page int, more string) ([][]byte, error) {
+func (e *environment) friendRequests(board string, first, viewers, page int, more string) [][]byte {
 	return e.viewerRequests(fmt.Sprintf("/v1/boards/%s/friends?limit=%d%s", board, page, more), first, viewers)
 }
 
 // viewerRequests returns a request for a path of each of some viewers, from the first one on.
-func (e *environment) viewerRequests(path string, first, viewers int) ([][]byte, error) {
+func (e *environment) viewerRequests(path string, first, viewers int) [][]byte {
 	requests := make([][]byte, viewers)
 	for v := range requests {
-		token, err := e.token(userID(viewer(first+v)), "")
-		if err != nil {
-			return nil, err
-		}
-		requests[v] = httpRequest("GET", path, token, "")
+		requests[v] = httpRequest("GET", path, e.token(userID(viewer(first+v)), ""), "")
 	}
-	return requests, nil
+	return requests
 }
 
 // askOnce sends each request once.
-func askOnce(ctx context.Context, p *process, requests [][]byte) error {
+func askOnce(ctx context.Context, p *process, requests [][]byte) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var sent atomic.Int64
-	_, err := load(ctx, p.addr, rankingCallers, time.Hour, func() []byte {
+	load(ctx, p.addr, rankingCallers, time.Hour, func() []byte {
 		n := int(sent.Add(1))
 		if n >= len(requests) {
 			cancel() // each connection ends with the answer that it waits for
 		}
 		return requests[n%len(requests)]
 	})
-	return err
 }
 
 // redisRow measures the commands of rankings alone, of the first users and of several callers at
 // a time. A larger number of viewers makes these slower, too, as fewer of their sets and scores
 // are in the processor's cache.
 func (e *environment) redisRow(name string, callers, viewers int) *row {
-	return &row{name: name, measure: func(ctx context.Context) (float64, error) {
+	return &row{name: name, measure: func(ctx context.Context) float64 {
 		return loop(ctx, callers, e.seconds, func(ctx context.Context, i int) error {
 			members, err := e.keys.friends(ctx, e.rdb, viewer(i%viewers))
 			if err != nil {
@@ -96,18 +84,18 @@ const (
 	// begin with it, and have as many digits as scorePlace.
 	firstScore = 30_000
 	scorePlace = "#####"
+	// risingUploaders is how many users upload scores that rise.
+	risingUploaders = 20_000
 )
 
-func uploadRequest(board, token string, score any) []byte {
-	return httpRequest("POST", "/v1/boards/"+board+"/scores", token, fmt.Sprintf(`{"date":%q,"score":%v}`, today(), score))
+// uploadRequest returns an upload of a viewer.
+func (e *environment) uploadRequest(board string, v int, score any) []byte {
+	return httpRequest("POST", "/v1/boards/"+board+"/scores", e.token(userID(viewer(v)), ""), fmt.Sprintf(`{"date":%q,"score":%v}`, today(), score))
 }
 
 // batchRequests returns batch uploads of a trusted backend, with the scores that score returns.
-func (e *environment) batchRequests(board string, score func(userScore) any) ([][]byte, error) {
-	token, err := e.token("1", auth.ScopeService)
-	if err != nil {
-		return nil, err
-	}
+func (e *environment) batchRequests(board string, score func(userScore) any) [][]byte {
+	token := e.token("1", auth.ScopeService)
 	var requests [][]byte
 	for _, scores := range e.randomBatches() {
 		items := make([]string, len(scores))
@@ -116,7 +104,21 @@ func (e *environment) batchRequests(board string, score func(userScore) any) ([]
 		}
 		requests = append(requests, httpRequest("POST", "/v1/boards/"+board+"/scores/batch", token, `{"scores":[`+strings.Join(items, ",")+`]}`))
 	}
-	return requests, nil
+	return requests
+}
+
+// risingUploads returns an upload of each of many users, for rising.
+func (e *environment) risingUploads(board string) [][]byte {
+	requests := make([][]byte, min(risingUploaders, e.board))
+	for v := range requests {
+		requests[v] = e.uploadRequest(board, v, scorePlace)
+	}
+	return requests
+}
+
+// risingBatches returns batch uploads, for rising.
+func (e *environment) risingBatches(board string) [][]byte {
+	return e.batchRequests(board, func(userScore) any { return scorePlace })
 }
 
 // userScore is one score of a batch.
@@ -162,21 +164,12 @@ func today() models.Date {
 // call sends a request to the service as an operator, with a body as JSON unless it is nil, and
 // decodes the answer unless that is nil. The service must accept it.
 func (e *environment) call(ctx context.Context, method, path string, body, answer any) (err error) {
-	token, err := e.token("1", auth.ScopeAdmin)
-	if err != nil {
-		return err
-	}
 	var encoded bytes.Buffer
 	if body != nil {
-		if err := json.NewEncoder(&encoded).Encode(body); err != nil {
-			return err
-		}
+		check(json.NewEncoder(&encoded).Encode(body))
 	}
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+e.service.addr+path, &encoded)
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Authorization", "Bearer "+token)
+	r := must(http.NewRequestWithContext(ctx, method, "http://"+e.service.addr+path, &encoded))
+	r.Header.Set("Authorization", "Bearer "+e.token("1", auth.ScopeAdmin))
 	got, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -15,12 +14,9 @@ const (
 )
 
 // servingBench measures rankings and uploads.
-func (e *environment) servingBench(ctx context.Context) (err error) {
-	bare, err := e.startBare(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, bare.stop()) }()
+func (e *environment) servingBench(ctx context.Context) {
+	bare := e.startBare(ctx)
+	defer bare.stop()
 	var rankings, scores [][]byte
 	for v, upload := range e.uploads {
 		user := viewer(v).String()
@@ -34,11 +30,8 @@ func (e *environment) servingBench(ctx context.Context) (err error) {
 	bareUpload := e.loadRow("upload: bare Gin handler, one ZADD a request, 64 connections", bare, uploadCallers, 1, rotate(scores))
 	upload := e.loadRow("upload: Stepboard, 64 connections", e.service, uploadCallers, 1, rotate(e.uploads))
 	bareRanking.base, ranking.base, upload.base = commands, commands, bareUpload
-	if err := e.printTable(ctx, "what", commands, bareRanking, ranking, bareUpload, upload); err != nil {
-		return err
-	}
+	e.printTable(ctx, "what", commands, bareRanking, ranking, bareUpload, upload)
 	fmt.Printf("\nfriend rankings of Stepboard are %.2f of the bare handler's\n", ranking.median()/bareRanking.median())
 	fmt.Printf("Redis takes %.1f bytes for each user of a board, and %.1f for each friend in a set of %d\n",
 		float64(e.boardBytes)/float64(e.board), float64(e.friendBytes)/float64(e.viewers*e.friends), e.friends)
-	return nil
 }

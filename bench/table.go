@@ -18,9 +18,9 @@ type row struct {
 	// process is the server that is measured; nil without one.
 	process *process
 	// prepare, unless it is nil, is called before each measurement.
-	prepare func(context.Context) error
+	prepare func(context.Context)
 	// measure returns how many operations were done in a second.
-	measure func(context.Context) (float64, error)
+	measure func(context.Context) float64
 
 	rates []float64
 	// The processor time of an operation, in Redis, the process, Postgres and this client.
@@ -32,20 +32,17 @@ type row struct {
 // loadRow returns a row of a process that gets requests over a number of connections. Each
 // request counts as a number of operations.
 func (e *environment) loadRow(name string, p *process, connections, operations int, next func() []byte) *row {
-	return &row{name: name, process: p, measure: func(ctx context.Context) (float64, error) {
-		rate, err := load(ctx, p.addr, connections, e.seconds, next)
-		return rate * float64(operations), err
+	return &row{name: name, process: p, measure: func(ctx context.Context) float64 {
+		return float64(operations) * load(ctx, p.addr, connections, e.seconds, next)
 	}}
 }
 
 // printTable measures rows and prints them. Each round measures all of them, so that other load
 // on the machine affects all of them alike.
-func (e *environment) printTable(ctx context.Context, title string, rows ...*row) error {
+func (e *environment) printTable(ctx context.Context, title string, rows ...*row) {
 	for range e.rounds {
 		for _, r := range rows {
-			if err := r.run(ctx, e); err != nil {
-				return fmt.Errorf("%s: %w", r.name, err)
-			}
+			named(r.name, func() { r.run(ctx, e) })
 		}
 	}
 	fmt.Printf("\n| %s | a second | ratio | Redis, µs of CPU each | server | Postgres | client | server, MB | other processes, cores |\n| --- |%s\n",
@@ -54,15 +51,12 @@ func (e *environment) printTable(ctx context.Context, title string, rows ...*row
 		fmt.Printf("| %s | %.0f | %.2f | %v | %v | %v | %v | %d | %.2f |\n", r.name, r.median(), r.median()/cmp.Or(r.base, r).median(),
 			r.redis, r.server, r.postgres, r.client, r.resident>>20, r.others.spent.Seconds()/r.others.operations)
 	}
-	return nil
 }
 
 // run measures once.
-func (r *row) run(ctx context.Context, e *environment) error {
+func (r *row) run(ctx context.Context, e *environment) {
 	if r.prepare != nil {
-		if err := r.prepare(ctx); err != nil {
-			return err
-		}
+		r.prepare(ctx)
 	}
 	processes := []*process{e.redisServer, r.process, e.postgresServer, {pid: os.Getpid()}}
 	before := make([]time.Duration, len(processes))
@@ -70,10 +64,7 @@ func (r *row) run(ctx context.Context, e *environment) error {
 		before[i] = p.cpu()
 	}
 	start, others := time.Now(), machineTime()
-	rate, err := r.measure(ctx)
-	if err != nil {
-		return err
-	}
+	rate := r.measure(ctx)
 	took := time.Since(start).Seconds()
 	others = machineTime() - others
 	for i, s := range []*share{&r.redis, &r.server, &r.postgres, &r.client} {
@@ -86,7 +77,6 @@ func (r *row) run(ctx context.Context, e *environment) error {
 	r.others.operations += took
 	r.rates = append(r.rates, rate)
 	r.resident = max(r.resident, r.process.memory("VmRSS:"))
-	return nil
 }
 
 func (r *row) median() float64 { return median(r.rates) }
