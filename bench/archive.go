@@ -24,7 +24,7 @@ func (e *environment) archiveBench(ctx context.Context) {
 		e.archiveDay(ctx, day)
 		took = append(took, time.Since(start))
 	}
-	peak := e.service.memory("VmHWM:")
+	peak := e.service.status().VmHWM
 	for round := range archiveRounds {
 		day = e.fillBoard(ctx, "steps", 20+round)
 		archive := func(ctx context.Context) { e.archiveDay(ctx, day) }

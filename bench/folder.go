@@ -101,7 +101,7 @@ func (e *environment) restart(ctx context.Context) time.Duration {
 }
 
 // memory returns the resident memory of the service and of its servers, in bytes.
-func (e *environment) memory() int64 {
+func (e *environment) memory() uint64 {
 	return e.service.share() + e.redisServer.share() + e.postgresServer.share()
 }
 

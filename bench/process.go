@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"github.com/redis/go-redis/v9"
 
 	"stepboard/internal/pause"
@@ -41,11 +41,10 @@ func (e *environment) findStores(ctx context.Context) {
 	e.redisServer = &process{pid: int(redisNumber(ctx, e.rdb, "process_id"))}
 	var backend int
 	check(e.stores.Pool.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&backend))
-	parent := (&process{pid: backend}).status("PPid:")
-	if parent == 0 {
-		check(errors.New("postgres is not on this machine"))
-	}
-	e.postgresServer = &process{pid: int(parent), withChildren: true}
+	named("find the Postgres of this machine", func() {
+		parent := must(must(procfs.NewProc(backend)).Stat()).PPID
+		e.postgresServer = &process{pid: parent, withChildren: true}
+	})
 }
 
 // process is a server; cmd is nil unless it was started here and runs. A nil process is none.
@@ -99,108 +98,64 @@ func (p *process) stop() {
 	check(cmd.Wait())
 }
 
+// family returns the process and, if it is one with children, these; nothing without a process.
+func (p *process) family() (list procfs.Procs) {
+	if p == nil {
+		return nil
+	}
+	list = append(list, must(procfs.NewProc(p.pid)))
+	if !p.withChildren {
+		return list
+	}
+	for _, other := range must(procfs.AllProcs()) {
+		if stat, err := other.Stat(); err == nil && stat.PPID == p.pid { // otherwise it may have ended
+			list = append(list, other)
+		}
+	}
+	return list
+}
+
 // ticksPerSecond is the unit of CPU time in /proc.
 const ticksPerSecond = 100
 
-// cpu returns the CPU time that the process has used; 0 without a process.
+// cpu returns the CPU time that the process has used, with that of its children; 0 without a process.
 func (p *process) cpu() time.Duration {
-	if p == nil {
-		return 0
-	}
-	spent := cpuTime(p.pid, p.withChildren)
-	for _, child := range p.children() {
-		spent += cpuTime(child, false)
-	}
-	return spent
-}
-
-// children returns the child processes, if the process is one with children.
-func (p *process) children() (pids []int) {
-	if !p.withChildren {
-		return nil
-	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", p.pid, p.pid))
-	if err != nil {
-		return nil
-	}
-	for _, child := range strings.Fields(string(text)) {
-		if pid, err := strconv.Atoi(child); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-// cpuTime returns the CPU time of a process and, if ended is true, of its children
-// that have ended.
-func cpuTime(pid int, ended bool) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	// The name, in parentheses, may contain any character. utime and stime are the
-	// 12th and 13th fields after it, those of ended children the next two.
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))[11:15]
-	if !ended {
-		fields = fields[:2]
-	}
-	var spent time.Duration
-	for _, field := range fields {
-		ticks, err := strconv.ParseInt(field, 10, 64)
+	ticks := 0
+	for _, member := range p.family() {
+		stat, err := member.Stat()
 		if err != nil {
-			return 0
+			continue // a child that has ended
 		}
-		spent += time.Duration(ticks) * time.Second / ticksPerSecond
+		ticks += int(stat.UTime + stat.STime)
+		if p.withChildren && member.PID == p.pid {
+			ticks += stat.CUTime + stat.CSTime // of the children that have ended
+		}
 	}
-	return spent
+	return time.Duration(ticks) * time.Second / ticksPerSecond
 }
 
 // machineTime returns the CPU time that all processes, interrupts and other machines on the same
 // cores have used.
-func machineTime() (spent time.Duration) {
-	text, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return 0
-	}
-	// user, nice, system, idle, iowait, irq, softirq, steal
-	for i, field := range strings.Fields(string(text))[1:9] {
-		if ticks, err := strconv.ParseInt(field, 10, 64); err == nil && i != 3 && i != 4 {
-			spent += time.Duration(ticks) * time.Second / ticksPerSecond
-		}
-	}
-	return spent
+func machineTime() time.Duration {
+	spent := must(must(procfs.NewDefaultFS()).Stat()).CPUTotal
+	return time.Duration((spent.User + spent.Nice + spent.System + spent.IRQ + spent.SoftIRQ + spent.Steal) * float64(time.Second))
 }
-
-// memory returns the process's resident memory in bytes: now (VmRSS:), or at its peak (VmHWM:).
-func (p *process) memory(field string) int64 { return p.status(field) << 10 }
 
 // share returns the process's resident memory in bytes, with that of its children. Of what several
 // processes share, each has its part.
-func (p *process) share() (bytes int64) {
-	if p == nil {
-		return 0
-	}
-	for _, pid := range append(p.children(), p.pid) {
-		bytes += number(pid, "smaps_rollup", "Pss:") << 10
+func (p *process) share() (bytes uint64) {
+	for _, member := range p.family() {
+		if memory, err := member.ProcSMapsRollup(); err == nil { // otherwise a child has ended
+			bytes += memory.Pss
+		}
 	}
 	return bytes
 }
 
-// status returns a number of the process's status; 0 if it has none.
-func (p *process) status(field string) int64 {
-	if p == nil {
-		return 0
+// status returns the process's status; nothing without a process.
+func (p *process) status() (status procfs.ProcStatus) {
+	if p != nil {
+		status = must(must(procfs.NewProc(p.pid)).NewStatus())
 	}
-	return number(p.pid, "status", field)
-}
-
-// number returns a number of a file in /proc of a process; 0 if it has none.
-func number(pid int, file, field string) (n int64) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := strings.Cut(string(text), "\n"+field)
-	_, _ = fmt.Sscan(rest, &n)
-	return n
+	return status
 }

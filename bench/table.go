@@ -25,8 +25,8 @@ type row struct {
 	rates []float64
 	// The processor time of an operation, in Redis, the process, Postgres and this client.
 	redis, server, postgres, client share
-	others                          share // in all other processes, for a second
-	resident                        int64 // the largest memory of the process after a measurement
+	others                          share  // in all other processes, for a second
+	resident                        uint64 // the largest memory of the process after a measurement
 }
 
 // loadRow returns a row of a process that gets requests over a number of connections. Each
@@ -76,7 +76,7 @@ func (r *row) run(ctx context.Context, e *environment) {
 	r.others.spent += others
 	r.others.operations += took
 	r.rates = append(r.rates, rate)
-	r.resident = max(r.resident, r.process.memory("VmRSS:"))
+	r.resident = max(r.resident, r.process.status().VmRSS)
 }
 
 func (r *row) median() float64 { return median(r.rates) }
