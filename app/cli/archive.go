@@ -22,14 +22,12 @@ func (p *program) archiveCommand() *cobra.Command {
 		Long: "Move cold days, which are older than hot_days and take no uploads, to Postgres now: every day that is due, or one day.\n" +
 			"Updates that arrived after a day was archived are merged into it.",
 		Args: cobra.NoArgs,
-		RunE: p.run(func(ctx context.Context, _ []string) error {
-			return p.runOnApp(ctx, func(a *app.App) error {
-				buckets, err := bucketsToArchive(ctx, a, board, bucket)
-				if err != nil {
-					return err
-				}
-				return p.archive(ctx, a, buckets, actor)
-			})
+		RunE: p.onApp(func(ctx context.Context, a *app.App, _ []string) error {
+			buckets, err := bucketsToArchive(ctx, a, board, bucket)
+			if err != nil {
+				return err
+			}
+			return p.archive(ctx, a, buckets, actor)
 		}),
 	}
 	cmd.Flags().StringVar(&board, "board", "", "archive only days of this board")

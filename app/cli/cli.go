@@ -140,6 +140,22 @@ func (p *program) run(work func(ctx context.Context, args []string) error) func(
 	}
 }
 
+// onApp adapts a command's work on the service that runOnApp gives it to cobra.
+func (p *program) onApp(work func(ctx context.Context, a *app.App, args []string) error) func(*cobra.Command, []string) error {
+	return p.run(func(ctx context.Context, args []string) error {
+		return p.runOnApp(ctx, func(a *app.App) error { return work(ctx, a, args) })
+	})
+}
+
+// group returns a command that only has subcommands, which take settings.
+func (p *program) group(name, short string, subcommands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.NoArgs, RunE: needsSubcommand}
+	for _, sub := range subcommands {
+		cmd.AddCommand(p.withSettings(sub))
+	}
+	return cmd
+}
+
 // withSettings gives a command --config and a flag for each setting.
 func (p *program) withSettings(cmd *cobra.Command) *cobra.Command {
 	flags := cmd.Flags()

@@ -12,7 +12,6 @@ import (
 )
 
 func (p *program) configCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "config", Short: "Check or print the settings", Args: cobra.NoArgs, RunE: needsSubcommand}
 	var connect bool
 	check := &cobra.Command{
 		Use:   "check",
@@ -55,6 +54,5 @@ func (p *program) configCommand() *cobra.Command {
 			return yaml.NewEncoder(p.stdout).Encode(cfg.Printable())
 		}),
 	}
-	cmd.AddCommand(p.withSettings(check), p.withSettings(show))
-	return cmd
+	return p.group("config", "Check or print the settings", check, show)
 }

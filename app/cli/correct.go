@@ -16,24 +16,42 @@ import (
 )
 
 func (p *program) correctCommand() *cobra.Command {
+	var points int64
+	set := p.correctionCommand(models.CorrectionSet, &points, "Show a lower score of a user on one day, or in an event",
+		"the day, YYYY-MM-DD; none on the board of an event")
+	set.Flags().Int64Var(&points, "score", 0, "the score to show, at most the user's")
+	requireFlags(set, "score")
+	exclude := p.correctionCommand(models.CorrectionExclude, nil, "Exclude a user from the rankings of one day, of all days from now on, or of a board without days",
+		"the day, YYYY-MM-DD; without it the exclusion holds from today until it is lifted")
+	return p.group("correct", "Lower a score, exclude a user from rankings, or lift that", set, exclude, p.liftCommand(), p.listCorrectionsCommand())
+}
+
+// correctionCommand returns the command that makes a correction of a kind. score is what it sets; nil
+// for none. dayUsage describes --date.
+func (p *program) correctionCommand(kind models.CorrectionKind, score *int64, short, dayUsage string) *cobra.Command {
+	r := corrections.Request{Kind: kind, Score: score}
+	var date string
 	cmd := &cobra.Command{
-		Use: "correct", Short: "Lower a score, exclude a user from rankings, or lift that", Args: cobra.NoArgs, RunE: needsSubcommand,
+		Use:   string(kind),
+		Short: short,
+		Args:  cobra.NoArgs,
+		RunE: p.run(func(ctx context.Context, _ []string) error {
+			if date != "" {
+				day, err := models.ParseDate(date)
+				if err != nil {
+					return fmt.Errorf("--date %s: %w", date, err)
+				}
+				r.Date = &day
+			}
+			return p.makeCorrection(ctx, r)
+		}),
 	}
-	cmd.AddCommand(p.setCommand(), p.excludeCommand(), p.liftCommand(), p.listCorrectionsCommand())
-	return cmd
-}
-
-// correctionFlags are the flags of commands that make a correction.
-type correctionFlags struct {
-	board, date, user, reason, actor string
-	dryRun                           bool
-}
-
-func (f *correctionFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.board, "board", "", "the board")
-	cmd.Flags().StringVar(&f.user, "user", "", "the user")
-	addDecisionFlags(cmd, &f.reason, &f.actor, &f.dryRun)
+	cmd.Flags().StringVar(&r.Board, "board", "", "the board")
+	cmd.Flags().StringVar((*string)(&r.User), "user", "", "the user")
+	cmd.Flags().StringVar(&date, "date", "", dayUsage)
+	addDecisionFlags(cmd, &r.Reason, &r.Actor, &r.DryRun)
 	requireFlags(cmd, "board", "user")
+	return cmd
 }
 
 // addDecisionFlags adds the flags of every command that makes or lifts a correction.
@@ -50,64 +68,6 @@ func requireFlags(cmd *cobra.Command, names ...string) {
 			panic(err) // the flag does not exist
 		}
 	}
-}
-
-// request returns the request for a correction of a kind.
-func (f *correctionFlags) request(kind models.CorrectionKind) (corrections.Request, error) {
-	r := corrections.Request{
-		Board: f.board, User: models.UserID(f.user), Kind: kind, Reason: f.reason, Actor: f.actor, DryRun: f.dryRun,
-	}
-	if f.date == "" {
-		return r, nil
-	}
-	day, err := models.ParseDate(f.date)
-	if err != nil {
-		return r, fmt.Errorf("--date %s: %w", f.date, err)
-	}
-	r.Date = &day
-	return r, nil
-}
-
-func (p *program) setCommand() *cobra.Command {
-	var f correctionFlags
-	var points int64
-	cmd := &cobra.Command{
-		Use:   "set",
-		Short: "Show a lower score of a user on one day, or in an event",
-		Args:  cobra.NoArgs,
-		RunE: p.run(func(ctx context.Context, _ []string) error {
-			r, err := f.request(models.CorrectionSet)
-			if err != nil {
-				return err
-			}
-			r.Score = &points
-			return p.makeCorrection(ctx, r)
-		}),
-	}
-	f.add(cmd)
-	cmd.Flags().StringVar(&f.date, "date", "", "the day, YYYY-MM-DD; none on the board of an event")
-	cmd.Flags().Int64Var(&points, "score", 0, "the score to show, at most the user's")
-	requireFlags(cmd, "score")
-	return p.withSettings(cmd)
-}
-
-func (p *program) excludeCommand() *cobra.Command {
-	var f correctionFlags
-	cmd := &cobra.Command{
-		Use:   "exclude",
-		Short: "Exclude a user from the rankings of one day, of all days from now on, or of a board without days",
-		Args:  cobra.NoArgs,
-		RunE: p.run(func(ctx context.Context, _ []string) error {
-			r, err := f.request(models.CorrectionExclude)
-			if err != nil {
-				return err
-			}
-			return p.makeCorrection(ctx, r)
-		}),
-	}
-	f.add(cmd)
-	cmd.Flags().StringVar(&f.date, "date", "", "the day, YYYY-MM-DD; without it the exclusion holds from today until it is lifted")
-	return p.withSettings(cmd)
 }
 
 func (p *program) makeCorrection(ctx context.Context, r corrections.Request) error {
@@ -142,36 +102,27 @@ func (p *program) liftCommand() *cobra.Command {
 		}),
 	}
 	addDecisionFlags(cmd, &l.Reason, &l.Actor, &l.DryRun)
-	return p.withSettings(cmd)
+	return cmd
 }
 
 func (p *program) listCorrectionsCommand() *cobra.Command {
-	var q corrections.Query
-	var user string
+	q := corrections.Query{Limit: listPage}
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List corrections, newest first",
 		Args:  cobra.NoArgs,
-		RunE: p.run(func(ctx context.Context, _ []string) error {
-			q.User, q.Limit = models.UserID(user), listPage
-			return p.runOnApp(ctx, func(a *app.App) error { return p.listCorrections(ctx, a, q) })
+		RunE: p.onApp(func(ctx context.Context, a *app.App, _ []string) error {
+			read := func() ([]corrections.Entry, error) { return a.Corrections.List(ctx, q) }
+			return eachNewestFirst(&q.Before, read, func(c corrections.Entry) int64 {
+				p.printCorrection(c)
+				return c.ID
+			})
 		}),
 	}
 	cmd.Flags().StringVar(&q.Board, "board", "", "only those on this board")
-	cmd.Flags().StringVar(&user, "user", "", "only those of this user")
+	cmd.Flags().StringVar((*string)(&q.User), "user", "", "only those of this user")
 	cmd.Flags().BoolVar(&q.Active, "active", false, "only those that hold")
-	return p.withSettings(cmd)
-}
-
-func (p *program) listCorrections(ctx context.Context, a *app.App, q corrections.Query) error {
-	read := func(before int64) ([]corrections.Entry, error) {
-		q.Before = before
-		return a.Corrections.List(ctx, q)
-	}
-	return eachNewestFirst(read, func(c corrections.Entry) int64 {
-		p.printCorrection(c)
-		return c.ID
-	})
+	return cmd
 }
 
 // corrected prints a correction that was made or lifted, or returns the error in words for

@@ -15,29 +15,30 @@ import (
 )
 
 func (p *program) deadLettersCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "dead-letters", Short: "List, replay or delete updates that could not be applied", Args: cobra.NoArgs, RunE: needsSubcommand}
-	var filter ingest.DeadLetterQuery
+	q := ingest.DeadLetterQuery{Limit: listPage}
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List dead letters, newest first",
 		Args:  cobra.NoArgs,
-		RunE: p.run(func(ctx context.Context, _ []string) error {
-			return p.runOnApp(ctx, func(a *app.App) error { return p.listDeadLetters(ctx, a, filter) })
+		RunE: p.onApp(func(ctx context.Context, a *app.App, _ []string) error {
+			read := func() ([]models.DeadLetter, error) { return a.DeadLetters.List(ctx, q) }
+			return eachNewestFirst(&q.Before, read, func(l models.DeadLetter) int64 {
+				fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%s\n", l.ID, l.FailedAt.UTC().Format(time.RFC3339), l.Position, l.Reason, messageOf(l))
+				return l.ID
+			})
 		}),
 	}
-	addDeadLetterFilter(list, &filter)
-	cmd.AddCommand(
-		p.withSettings(list),
-		p.withSettings(p.handleDeadLetters(deadLetterAction{
+	addDeadLetterFilter(list, &q)
+	return p.group("dead-letters", "List, replay or delete updates that could not be applied", list,
+		p.handleDeadLetters(deadLetterAction{
 			verb: "replay", short: "Apply the update of a dead letter, or those of a filter, then delete the dead letter",
 			one: (*ingest.DeadLetters).Replay, selected: (*ingest.DeadLetters).ReplaySelected,
-		})),
-		p.withSettings(p.handleDeadLetters(deadLetterAction{
+		}),
+		p.handleDeadLetters(deadLetterAction{
 			verb: "delete", short: "Delete a dead letter, or those of a filter, without applying the update",
 			one: (*ingest.DeadLetters).Delete, selected: (*ingest.DeadLetters).DeleteSelected,
-		})),
+		}),
 	)
-	return cmd
 }
 
 // addDeadLetterFilter adds the flags that select dead letters.
@@ -83,17 +84,6 @@ func (p *program) handleDeadLetters(action deadLetterAction) *cobra.Command {
 	p.addActorFlag(cmd, &actor)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, and only say what can be done")
 	return cmd
-}
-
-func (p *program) listDeadLetters(ctx context.Context, a *app.App, filter ingest.DeadLetterQuery) error {
-	read := func(before int64) ([]models.DeadLetter, error) {
-		filter.Before, filter.Limit = before, listPage
-		return a.DeadLetters.List(ctx, filter)
-	}
-	return eachNewestFirst(read, func(l models.DeadLetter) int64 {
-		fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%s\n", l.ID, l.FailedAt.UTC().Format(time.RFC3339), l.Position, l.Reason, messageOf(l))
-		return l.ID
-	})
 }
 
 // messageOf returns the update of a dead letter as words, or the bytes of a message

@@ -12,18 +12,13 @@ import (
 )
 
 func (p *program) erasuresCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "erasures", Short: "Repeat erasures of users after an older backup was restored", Args: cobra.NoArgs, RunE: needsSubcommand,
-	}
 	export := &cobra.Command{
 		Use:   "export FILE",
 		Short: "Write all erasures to a file",
 		Long: "Write all erasures to a file, which has no user ids, but a keyed hash of each and the key.\n" +
 			"Keep it apart from the backups, and as secret as them.",
 		Args: cobra.ExactArgs(1),
-		RunE: p.run(func(ctx context.Context, args []string) error {
-			return p.runOnApp(ctx, func(a *app.App) error { return p.exportErasures(ctx, a, args[0]) })
-		}),
+		RunE: p.onApp(p.exportErasures),
 	}
 	apply := &cobra.Command{
 		Use:   "apply FILE",
@@ -31,29 +26,26 @@ func (p *program) erasuresCommand() *cobra.Command {
 		Long: "Erase again those users whose erasures are in a file and whom a restored database has. Somebody who came\n" +
 			"later under the same user id is somebody else and is spared. A running service removes what is stored.",
 		Args: cobra.ExactArgs(1),
-		RunE: p.run(func(ctx context.Context, args []string) error {
-			return p.runOnApp(ctx, func(a *app.App) error { return p.applyErasures(ctx, a, args[0]) })
-		}),
+		RunE: p.onApp(p.applyErasures),
 	}
-	cmd.AddCommand(p.withSettings(export), p.withSettings(apply))
-	return cmd
+	return p.group("erasures", "Repeat erasures of users after an older backup was restored", export, apply)
 }
 
-func (p *program) exportErasures(ctx context.Context, a *app.App, path string) error {
+func (p *program) exportErasures(ctx context.Context, a *app.App, args []string) error {
 	var n int64
-	err := p.writeFile(path, func(w io.Writer) (err error) {
+	err := p.writeFile(args[0], func(w io.Writer) (err error) {
 		n, err = a.Erasure.WriteFile(ctx, w)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("export erasures to %s: %w", path, err)
+		return fmt.Errorf("export erasures to %s: %w", args[0], err)
 	}
 	fmt.Fprintf(p.stdout, "%d erasures were exported\n", n)
 	return nil
 }
 
-func (p *program) applyErasures(ctx context.Context, a *app.App, path string) error {
-	n, err := p.eraseAgain(ctx, a, path)
+func (p *program) applyErasures(ctx context.Context, a *app.App, args []string) error {
+	n, err := p.eraseAgain(ctx, a, args[0])
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 )
 
 func (p *program) importCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "import", Short: "Read friendships or steps from a file", Args: cobra.NoArgs, RunE: needsSubcommand}
 	var o importer.FriendsOptions
 	const packed = `
 
@@ -95,8 +94,7 @@ one. Numbers may be 13,666. Days without a number are counted and skipped.` + pa
 	steps.Flags().StringVar(&user, "user", "", "the user whose steps the file has, if it is one person's")
 	steps.Flags().StringVar(&so.Columns, "columns", "", "the columns by name or number, such as user=1,date=Day,steps=Count; hour=… if hours have one of their own")
 	steps.Flags().StringArrayVar(&so.Where, "where", nil, where)
-	cmd.AddCommand(p.withSettings(friends), p.withSettings(steps))
-	return cmd
+	return p.group("import", "Read friendships or steps from a file", friends, steps)
 }
 
 // errInterrupted is the error of an import that was stopped.

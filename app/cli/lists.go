@@ -8,17 +8,17 @@ import (
 // listPage is how many rows of a list are read at a time.
 const listPage = 500
 
-// eachNewestFirst prints the rows of a list that is ordered by descending id. read returns
-// up to listPage rows before an id, 0 for the newest; show prints a row and returns its id.
-func eachNewestFirst[Row any](read func(before int64) ([]Row, error), show func(Row) (id int64)) error {
-	before := int64(0)
+// eachNewestFirst prints the rows of a list that is ordered by descending id. read returns up to
+// listPage rows before the id that before points to, 0 for the newest; show prints a row and returns
+// its id.
+func eachNewestFirst[Row any](before *int64, read func() ([]Row, error), show func(Row) (id int64)) error {
 	for {
-		page, err := read(before)
+		page, err := read()
 		if err != nil {
 			return err
 		}
 		for _, row := range page {
-			before = show(row)
+			*before = show(row)
 		}
 		if len(page) < listPage {
 			return nil

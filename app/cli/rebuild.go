@@ -20,13 +20,11 @@ func (p *program) rebuildCommand() *cobra.Command {
 			"counters of users past those that Redis has seen, and drop its copies of names.\n" +
 			"It may run while the service runs, and again.",
 		Args: cobra.NoArgs,
-		RunE: p.run(func(ctx context.Context, _ []string) error {
-			return p.runOnApp(ctx, func(a *app.App) error { return p.rebuild(ctx, a) })
-		}),
+		RunE: p.onApp(p.rebuild),
 	}
 }
 
-func (p *program) rebuild(ctx context.Context, a *app.App) error {
+func (p *program) rebuild(ctx context.Context, a *app.App, _ []string) error {
 	if err := a.Sets.DropAll(ctx); err != nil {
 		return err
 	}

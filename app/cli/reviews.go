@@ -16,19 +16,21 @@ import (
 )
 
 func (p *program) reviewsCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "reviews", Short: "List or dismiss scores above a board's review_above", Args: cobra.NoArgs, RunE: needsSubcommand,
-	}
-	var board string
+	q := reviews.Query{Limit: listPage}
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List scores that nobody has looked at, newest first",
 		Args:  cobra.NoArgs,
-		RunE: p.run(func(ctx context.Context, _ []string) error {
-			return p.runOnApp(ctx, func(a *app.App) error { return p.listReviews(ctx, a, board) })
+		RunE: p.onApp(func(ctx context.Context, a *app.App, _ []string) error {
+			read := func() ([]models.Review, error) { return a.Reviews.List(ctx, q) }
+			return eachNewestFirst(&q.Before, read, func(r models.Review) int64 {
+				reachedAt := r.ReachedAt.UTC().Format(time.RFC3339)
+				fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%d\t%s\n", r.ID, r.Board, r.Bucket, r.User, r.Score, reachedAt)
+				return r.ID
+			})
 		}),
 	}
-	list.Flags().StringVar(&board, "board", "", "scores on this board only")
+	list.Flags().StringVar(&q.Board, "board", "", "scores on this board only")
 	var d reviews.Dismissal
 	var actor string
 	dismiss := &cobra.Command{
@@ -47,19 +49,7 @@ func (p *program) reviewsCommand() *cobra.Command {
 	}
 	dismiss.Flags().StringVar(&actor, "actor", "", "who has looked at the score (required)")
 	dismiss.Flags().StringVar(&d.Reason, "reason", "", "why the score is fine")
-	cmd.AddCommand(p.withSettings(list), p.withSettings(dismiss))
-	return cmd
-}
-
-func (p *program) listReviews(ctx context.Context, a *app.App, board string) error {
-	read := func(before int64) ([]models.Review, error) {
-		return a.Reviews.List(ctx, reviews.Query{Board: board, Before: before, Limit: listPage})
-	}
-	return eachNewestFirst(read, func(r models.Review) int64 {
-		reachedAt := r.ReachedAt.UTC().Format(time.RFC3339)
-		fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%d\t%s\n", r.ID, r.Board, r.Bucket, r.User, r.Score, reachedAt)
-		return r.ID
-	})
+	return p.group("reviews", "List or dismiss scores above a board's review_above", list, dismiss)
 }
 
 func (p *program) dismissReview(ctx context.Context, a *app.App, d reviews.Dismissal) error {

@@ -17,8 +17,7 @@ import (
 )
 
 func (p *program) webhooksCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "webhooks", Short: "List or replay deliveries of webhooks", Args: cobra.NoArgs, RunE: needsSubcommand}
-	var q outcomes.Query
+	q := outcomes.Query{Limit: listPage}
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List deliveries, newest first",
@@ -30,7 +29,13 @@ func (p *program) webhooksCommand() *cobra.Command {
 			if q.State != "" && !slices.Contains(models.DeliveryStates(), q.State) {
 				return fmt.Errorf("--state: must be one of %v, not %q", models.DeliveryStates(), q.State)
 			}
-			return p.runOnApp(ctx, func(a *app.App) error { return p.listDeliveries(ctx, a, q) })
+			return p.runOnApp(ctx, func(a *app.App) error {
+				read := func() ([]outcomes.Delivery, error) { return a.Deliveries.List(ctx, q) }
+				return eachNewestFirst(&q.Before, read, func(d outcomes.Delivery) int64 {
+					p.printDelivery(d)
+					return d.ID
+				})
+			})
 		}),
 	}
 	list.Flags().StringVar(&q.Target, "target", "", "deliveries to this address only")
@@ -51,20 +56,7 @@ func (p *program) webhooksCommand() *cobra.Command {
 	}
 	replay.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing; print the delivery that would be sent again")
 	p.addActorFlag(replay, &actor)
-	cmd.AddCommand(p.withSettings(list), p.withSettings(replay))
-	return cmd
-}
-
-func (p *program) listDeliveries(ctx context.Context, a *app.App, q outcomes.Query) error {
-	q.Limit = listPage
-	read := func(before int64) ([]outcomes.Delivery, error) {
-		q.Before = before
-		return a.Deliveries.List(ctx, q)
-	}
-	return eachNewestFirst(read, func(d outcomes.Delivery) int64 {
-		p.printDelivery(d)
-		return d.ID
-	})
+	return p.group("webhooks", "List or replay deliveries of webhooks", list, replay)
 }
 
 // printDelivery prints a delivery and its last attempt as a line.
