@@ -59,10 +59,8 @@ func (g guardedTotals) ForIncrement(ctx context.Context, board string, now time.
 
 // newClockCollector reports the drift of the clock.
 func newClockCollector(guard *clock.Guard) prometheus.Collector {
-	return newCollector("stepboard_clock_", guard.Drift,
-		figure[time.Duration]{
-			"drift_seconds", "How far this machine's clock is ahead of Postgres's, without clock.offset; negative if it is behind.",
-			gauge, time.Duration.Seconds, nil,
-		},
-	)
+	return newNumbers("stepboard_clock_", number{
+		"drift_seconds", "How far this machine's clock is ahead of Postgres's, without clock.offset; negative if it is behind.",
+		gauge, func() float64 { return guard.Drift().Seconds() }, nil,
+	})
 }

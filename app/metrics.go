@@ -13,14 +13,17 @@ import (
 	"stepboard/internal/stores"
 	"stepboard/models"
 	"stepboard/services/boards/archive"
+	"stepboard/services/boards/corrections"
 	"stepboard/services/boards/ingest"
 	"stepboard/services/boards/ledger"
 	"stepboard/services/operations/reviews"
+	"stepboard/services/people/cache"
 	"stepboard/services/people/directory"
 	"stepboard/services/people/friends"
 	"stepboard/services/platform/limit"
 	"stepboard/services/rankings/digests"
 	"stepboard/services/rankings/likes"
+	"stepboard/services/rankings/nearcache"
 	"stepboard/services/rankings/ranking"
 	"stepboard/services/rankings/stream"
 )
@@ -74,6 +77,26 @@ func (c *collector[S]) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
+// number is a metric that a service keeps in memory. It can be read at any time.
+type number struct {
+	name, help string
+	kind       prometheus.ValueType
+	value      func() float64
+	labels     prometheus.Labels
+}
+
+// of returns the value of a metric that a service counts in n.
+func of(n *atomic.Int64) func() float64 { return func() float64 { return float64(n.Load()) } }
+
+// newNumbers returns a collector of numbers. prefix is put before their names.
+func newNumbers(prefix string, numbers ...number) prometheus.Collector {
+	figures := make([]figure[struct{}], len(numbers))
+	for i, n := range numbers {
+		figures[i] = figure[struct{}]{n.name, n.help, n.kind, func(struct{}) float64 { return n.value() }, n.labels}
+	}
+	return newCollector(prefix, func() struct{} { return struct{}{} }, figures...)
+}
+
 // scrapeTimeout bounds how long a scrape waits for a store, or for the queue.
 const scrapeTimeout = 2 * time.Second
 
@@ -96,57 +119,67 @@ func newRedisCollector(rdb redis.UniversalClient) prometheus.Collector {
 
 // newArchiveCollector reports the archive runs of this process.
 func newArchiveCollector(a *archive.Service) prometheus.Collector {
-	type stats = *archive.Stats
+	s := a.Stats()
 	ended := func(state models.ArchiveState) prometheus.Labels { return prometheus.Labels{"state": string(state)} }
 	const runs = "Archive runs that have ended, by state."
-	return newCollector("stepboard_archive_", a.Stats,
-		figure[stats]{"runs_total", runs, counter, func(s stats) float64 { return float64(s.Complete.Load()) }, ended(models.ArchiveComplete)},
-		figure[stats]{"runs_total", runs, counter, func(s stats) float64 { return float64(s.Failed.Load()) }, ended(models.ArchiveFailed)},
-		figure[stats]{"verification_failures_total", "Archive runs that failed because the stored entries differed from those read.", counter, func(s stats) float64 { return float64(s.Unverified.Load()) }, nil},
-		figure[stats]{"entries_moved_total", "Entries moved from Redis to the archive.", counter, func(s stats) float64 { return float64(s.Moved.Load()) }, nil},
-		figure[stats]{"due_buckets", "Buckets that were due when the last archive job began.", gauge, func(s stats) float64 { return float64(s.Due.Load()) }, nil},
+	return newNumbers("stepboard_archive_",
+		number{"runs_total", runs, counter, of(&s.Complete), ended(models.ArchiveComplete)},
+		number{"runs_total", runs, counter, of(&s.Failed), ended(models.ArchiveFailed)},
+		number{"verification_failures_total", "Archive runs that failed because the stored entries differed from those read.", counter, of(&s.Unverified), nil},
+		number{"entries_moved_total", "Entries moved from Redis to the archive.", counter, of(&s.Moved), nil},
+		number{"due_buckets", "Buckets that were due when the last archive job began.", gauge, of(&s.Due), nil},
 	)
 }
 
 // newRankingCollector reports the rankings that this process has answered.
 // hot is the label of those that were read from the boards.
 func newRankingCollector(s *ranking.Service, hot string) prometheus.Collector {
-	var figures []figure[*ranking.Service]
+	var numbers []number
 	for _, list := range ranking.Lists {
 		answers := s.Answers(list)
 		from := map[string]*atomic.Int64{"memory": &answers.Memory, "archive": &answers.Archive}
 		from[hot] = &answers.Redis
 		for from, n := range from {
-			figures = append(figures, figure[*ranking.Service]{
-				"answers_total", "Answers of rankings, by list and by where they came from.", counter,
-				func(*ranking.Service) float64 { return float64(n.Load()) }, prometheus.Labels{"list": list, "from": from},
+			numbers = append(numbers, number{
+				"answers_total", "Answers of rankings, by list and by where they came from.", counter, of(n), prometheus.Labels{"list": list, "from": from},
 			})
 		}
 	}
-	return newCollector("stepboard_rankings_", func() *ranking.Service { return s }, figures...)
+	return newNumbers("stepboard_rankings_", numbers...)
+}
+
+// newCorrectionsCollector reports the corrections that this process knows, and what it has
+// done for them.
+func newCorrectionsCollector(c *corrections.Service) prometheus.Collector {
+	s := c.Stats()
+	return newNumbers("stepboard_corrections_",
+		number{"held", "Corrections that hold and concern buckets in Redis.", gauge, func() float64 { return float64(c.Held()) }, nil},
+		number{"changed_total", "Entries of boards that the job has changed because they did not agree with the corrections.", counter, of(&s.Corrected), nil},
+		number{"pending_buckets", "Archived buckets that have to be ranked anew because of corrections.", gauge, of(&s.Pending), nil},
+	)
 }
 
 // newLedgerCollector reports the increments of this process.
 func newLedgerCollector(l *ledger.Service) prometheus.Collector {
-	type stats = *ledger.Stats
-	status := func(s ledger.Status) prometheus.Labels { return prometheus.Labels{"status": string(s)} }
+	s := l.Stats()
+	by := func(status ledger.Status) prometheus.Labels { return prometheus.Labels{"status": string(status)} }
 	const increments = "Increments that were answered, by status, without malformed ones."
-	return newCollector("stepboard_ledger_", l.Stats,
-		figure[stats]{"increments_total", increments, counter, func(s stats) float64 { return float64(s.Applied.Load()) }, status(ledger.Applied)},
-		figure[stats]{"increments_total", increments, counter, func(s stats) float64 { return float64(s.Duplicates.Load()) }, status(ledger.Duplicate)},
-		figure[stats]{"increments_total", increments, counter, func(s stats) float64 { return float64(s.Rejected.Load()) }, status(ledger.Rejected)},
-		figure[stats]{"flushes_total", "Transactions that counted increments.", counter, func(s stats) float64 { return float64(s.Flushes.Load()) }, nil},
-		figure[stats]{"retries_total", "Transactions that were retried after a conflict with another one.", counter, func(s stats) float64 { return float64(s.Retries.Load()) }, nil},
-		figure[stats]{"locked_total", "Increments that waited because another transaction had locked rows of their user.", counter, func(s stats) float64 { return float64(s.Locked.Load()) }, nil},
-		figure[stats]{"unraised_total", "Increments of calls that were answered before all of their boards were raised. The reconciler raises these later.", counter, func(s stats) float64 { return float64(s.Unraised.Load()) }, nil},
+	return newNumbers("stepboard_ledger_",
+		number{"increments_total", increments, counter, of(&s.Applied), by(ledger.Applied)},
+		number{"increments_total", increments, counter, of(&s.Duplicates), by(ledger.Duplicate)},
+		number{"increments_total", increments, counter, of(&s.Rejected), by(ledger.Rejected)},
+		number{"flushes_total", "Transactions that counted increments.", counter, of(&s.Flushes), nil},
+		number{"retries_total", "Transactions that were retried after a conflict with another one.", counter, of(&s.Retries), nil},
+		number{"locked_total", "Increments that waited because another transaction had locked rows of their user.", counter, of(&s.Locked), nil},
+		number{"unraised_total", "Increments of calls that were answered before all of their boards were raised. The reconciler raises these later.", counter, of(&s.Unraised), nil},
 	)
 }
 
 // newStreamCollector reports the open streams of rankings.
 func newStreamCollector(l *stream.Service) prometheus.Collector {
-	return newCollector("stepboard_streams_", l.Subscribers,
-		figure[int]{"open", "Open streams of rankings.", gauge, func(n int) float64 { return float64(n) }, nil},
-	)
+	return newNumbers("stepboard_streams_", number{
+		"open", "Open streams of rankings.", gauge, func() float64 { return float64(l.Subscribers()) }, nil,
+	})
 }
 
 // newConnectionsCollector reports the connections of clients.
@@ -166,52 +199,52 @@ func newConnectionsCollector(c *connections) prometheus.Collector {
 
 // newFriendsCollector reports the friend requests that were refused.
 func newFriendsCollector(f *friends.Service) prometheus.Collector {
-	type stats = *friends.Stats
+	s := f.Stats()
 	by := func(limit string) prometheus.Labels { return prometheus.Labels{"limit": limit} }
 	const refused = "Friend requests that were refused because their sender had sent too many, by limit."
-	return newCollector("stepboard_friend_requests_", f.Stats,
-		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.TooManyPending.Load()) }, by("pending")},
-		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.TooManyToday.Load()) }, by("day")},
+	return newNumbers("stepboard_friend_requests_",
+		number{"refused_total", refused, counter, of(&s.TooManyPending), by("pending")},
+		number{"refused_total", refused, counter, of(&s.TooManyToday), by("day")},
 	)
 }
 
 // newLikesCollector reports the likes that this process has stored.
 func newLikesCollector(l *likes.Service) prometheus.Collector {
-	type stats = *likes.Stats
-	return newCollector("stepboard_likes_", l.Stats,
-		figure[stats]{"given_total", "Likes that were given, without repeated ones.", counter, func(s stats) float64 { return float64(s.Given.Load()) }, nil},
-		figure[stats]{"withdrawn_total", "Likes that were withdrawn.", counter, func(s stats) float64 { return float64(s.Withdrawn.Load()) }, nil},
+	s := l.Stats()
+	return newNumbers("stepboard_likes_",
+		number{"given_total", "Likes that were given, without repeated ones.", counter, of(&s.Given), nil},
+		number{"withdrawn_total", "Likes that were withdrawn.", counter, of(&s.Withdrawn), nil},
 	)
 }
 
 // newDigestsCollector reports the digests that this process has written.
 func newDigestsCollector(d *digests.Service, clock models.Clock) prometheus.Collector {
-	type stats = *digests.Stats
-	unfinished := func(s stats) float64 {
+	s := d.Stats()
+	unfinished := func() float64 {
 		since := s.Since.Load()
 		if since == 0 {
 			return 0
 		}
 		return max(0, clock().Sub(time.Unix(since, 0)).Seconds())
 	}
-	return newCollector("stepboard_digest_", d.Stats,
-		figure[stats]{"users_total", "Users who have got a digest.", counter, func(s stats) float64 { return float64(s.Users.Load()) }, nil},
-		figure[stats]{"unfinished_seconds", "Time since the oldest unfinished digest began, when the job last looked; 0 if all are finished.", gauge, unfinished, nil},
+	return newNumbers("stepboard_digest_",
+		number{"users_total", "Users who have got a digest.", counter, of(&s.Users), nil},
+		number{"unfinished_seconds", "Time since the oldest unfinished digest began, when the job last looked; 0 if all are finished.", gauge, unfinished, nil},
 	)
 }
 
 // newLimitCollector reports the calls above rate limits.
 func newLimitCollector(l *limit.Service) prometheus.Collector {
-	type stats = *limit.Stats
+	s := l.Stats()
 	by := func(kind string) prometheus.Labels { return prometheus.Labels{"limit": kind} }
 	const refused = "Calls that were refused because of a rate limit, by limit."
-	return newCollector("stepboard_limits_", l.Stats,
-		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Users.Load()) }, by("user")},
-		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Addresses.Load()) }, by("address")},
-		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Failures.Load()) }, by("failure")},
-		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Joins.Load()) }, by("join")},
-		figure[stats]{"refused_total", refused, counter, func(s stats) float64 { return float64(s.Reports.Load()) }, by("running")},
-		figure[stats]{"uncounted_total", "Calls that were let through uncounted because Redis did not respond, or because memory has no room for more callers.", counter, func(s stats) float64 { return float64(s.Uncounted.Load()) }, nil},
+	return newNumbers("stepboard_limits_",
+		number{"refused_total", refused, counter, of(&s.Users), by("user")},
+		number{"refused_total", refused, counter, of(&s.Addresses), by("address")},
+		number{"refused_total", refused, counter, of(&s.Failures), by("failure")},
+		number{"refused_total", refused, counter, of(&s.Joins), by("join")},
+		number{"refused_total", refused, counter, of(&s.Reports), by("running")},
+		number{"uncounted_total", "Calls that were let through uncounted because Redis did not respond, or because memory has no room for more callers.", counter, of(&s.Uncounted), nil},
 	)
 }
 
@@ -265,23 +298,62 @@ func newFileCollector(st *stores.Stores) prometheus.Collector {
 // newDirectoryCollector reports the lookups of users in this process. Without
 // copies there is no level of Redis.
 func newDirectoryCollector(d *directory.Service, copies bool) prometheus.Collector {
-	type stats = *directory.Stats
+	s := d.Stats()
 	level := func(what, level string) prometheus.Labels { return prometheus.Labels{"what": what, "level": level} }
 	const lookups = "Lookups of users, by what was looked up and by the level at which it was found."
-	figures := []figure[stats]{
-		{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.IDs.Process.Load()) }, level("id", "process")},
-		{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.IDs.SQL.Load()) }, level("id", "sql")},
-		{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.Records.Process.Load()) }, level("record", "process")},
-		{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.Records.SQL.Load()) }, level("record", "sql")},
-		{"created_total", "Users that were created.", counter, func(s stats) float64 { return float64(s.Created.Load()) }, nil},
+	numbers := []number{
+		{"lookups_total", lookups, counter, of(&s.IDs.Process), level("id", "process")},
+		{"lookups_total", lookups, counter, of(&s.IDs.SQL), level("id", "sql")},
+		{"lookups_total", lookups, counter, of(&s.Records.Process), level("record", "process")},
+		{"lookups_total", lookups, counter, of(&s.Records.SQL), level("record", "sql")},
+		{"created_total", "Users that were created.", counter, of(&s.Created), nil},
 	}
 	if copies {
-		figures = append(figures,
-			figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.IDs.Redis.Load()) }, level("id", "redis")},
-			figure[stats]{"lookups_total", lookups, counter, func(s stats) float64 { return float64(s.Records.Redis.Load()) }, level("record", "redis")},
+		numbers = append(numbers,
+			number{"lookups_total", lookups, counter, of(&s.IDs.Redis), level("id", "redis")},
+			number{"lookups_total", lookups, counter, of(&s.Records.Redis), level("record", "redis")},
 		)
 	}
-	return newCollector("stepboard_directory_", d.Stats, figures...)
+	return newNumbers("stepboard_directory_", numbers...)
+}
+
+// newNearCacheCollector reports the copies of buckets in this process.
+func newNearCacheCollector(c *nearcache.Cache) prometheus.Collector {
+	s := c.Stats()
+	unproven := func() float64 { return time.Duration(s.Unproven.Load()).Seconds() }
+	const refused = "Rankings of current buckets that were read from Redis, because the near cache could not prove that its copy is fresh enough."
+	const resets = "Shards that the near cache copies anew because their change stream did not go on where it was read last."
+	const unordered = "Questions for top, around and me of current buckets that were read from Redis, because the near cache has no " +
+		"order of the bucket yet, or no room for it."
+	const noRoom = "Buckets whose order rankings.order_memory has no room for, among those that were asked for it."
+	return newNumbers("stepboard_near_cache_",
+		number{"refused_total", refused, counter, of(&s.Refused), nil},
+		number{"copies_total", "Shards of buckets that the near cache has begun to copy.", counter, of(&s.Copies), nil},
+		number{"resets_total", resets, counter, of(&s.StartedOver), nil},
+		number{"bytes", "Memory of the near cache's copies of buckets.", gauge, of(&s.Bytes), nil},
+		number{"buckets_without_room", "Buckets that rankings.memory has no room for.", gauge, of(&s.WithoutRoom), nil},
+		number{"unordered_total", unordered, counter, of(&s.Unordered), nil},
+		number{"orders_total", "Shards of buckets whose order the near cache has made.", counter, of(&s.Orders), nil},
+		number{"order_bytes", "Memory of the order of the near cache's copies of buckets.", gauge, of(&s.OrderBytes), nil},
+		number{"orders_without_room", noRoom, gauge, of(&s.OrdersWithoutRoom), nil},
+		number{"unproven_seconds", "For how long some bucket could not be read from the near cache.", gauge, unproven, nil},
+	)
+}
+
+// newCirclesCollector reports the copies of friend sets and sets of members in this process.
+func newCirclesCollector(c *cache.Circles) prometheus.Collector {
+	s := c.Stats()
+	found := func(where string) prometheus.Labels { return prometheus.Labels{"found": where} }
+	const sets = "Sets of friends or members for rankings of current buckets, by where they were found: in memory (near), or in Redis " +
+		"or SQL, because memory did not have them (unknown) or might have been too old (unproven)."
+	const resets = "How often all copies of a stream's sets were dropped, because entries of it may have been missed."
+	return newNumbers("stepboard_near_circles_",
+		number{"found_total", sets, counter, of(&s.Near), found("near")},
+		number{"found_total", sets, counter, of(&s.Unknown), found("unknown")},
+		number{"found_total", sets, counter, of(&s.Unproven), found("unproven")},
+		number{"resets_total", resets, counter, of(&s.StartedOver), nil},
+		number{"bytes", "Memory of the copies of sets of friends and members.", gauge, func() float64 { bytes, _ := c.Bytes(); return float64(bytes) }, nil},
+	)
 }
 
 // reviewsCollector reports how many scores wait for an operator to look at them. Each
