@@ -68,11 +68,7 @@ type boardBucketPage struct {
 }
 
 func (h *bucketHandlers) list(ctx context.Context, in *listBucketsInput) (*output[boardBucketPage], error) {
-	from, err := optionalDate("query.from", in.From)
-	if err != nil {
-		return nil, err
-	}
-	to, err := optionalDate("query.to", in.To)
+	from, to, err := optionalDates(in.From, in.To)
 	if err != nil {
 		return nil, err
 	}

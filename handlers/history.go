@@ -26,7 +26,7 @@ var listHistory = operation{
 		"A month is `?from=2026-10-01&to=2026-10-31`, at most 366 days; without both it is the last 31 days. " +
 		"`&for=1002` returns a friend's days. " +
 		"Archived days from long before the friendship are left out (setting friends.history_days).",
-	errors: []models.Code{models.CodeBoardNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
+	errors: dayErrors(models.CodeNotFound),
 	report: always,
 }
 
@@ -47,28 +47,16 @@ type HistoryOf struct {
 // query returns the query of a viewer.
 func (in *HistoryOf) query(viewer models.UserID) (ranking.HistoryQuery, error) {
 	offset, err := in.offset()
-	if err != nil {
-		return ranking.HistoryQuery{}, err
-	}
-	return ranking.HistoryQuery{Board: in.Board, Viewer: viewer, User: cmp.Or(in.For, viewer), Offset: offset}, nil
+	return ranking.HistoryQuery{Board: in.Board, Viewer: viewer, User: cmp.Or(in.For, viewer), Offset: offset}, err
 }
 
 // query returns the query of a viewer for the days that the request picks.
 func (in *historyInput) query(viewer models.UserID) (ranking.HistoryQuery, error) {
 	q, err := in.HistoryOf.query(viewer)
-	if err != nil {
-		return ranking.HistoryQuery{}, err
+	if err == nil {
+		q.From, q.To, err = optionalDates(in.From, in.To)
 	}
-	from, err := optionalDate("query.from", in.From)
-	if err != nil {
-		return ranking.HistoryQuery{}, err
-	}
-	to, err := optionalDate("query.to", in.To)
-	if err != nil {
-		return ranking.HistoryQuery{}, err
-	}
-	q.From, q.To = from, to
-	return q, nil
+	return q, err
 }
 
 type historyEntry struct {

@@ -26,13 +26,6 @@ type LikedUser struct {
 	ID models.UserID `path:"id" doc:"The user whose score it is" example:"1001"`
 }
 
-// dayErrors are the error codes of calls about a day.
-func dayErrors(more ...models.Code) []models.Code {
-	return append([]models.Code{
-		models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired,
-	}, more...)
-}
-
 var giveLike = operation{
 	id:      "likeScore",
 	summary: "Like a score",

@@ -62,6 +62,15 @@ func optionalDate(location, text string) (*models.Date, error) {
 	return &day, nil
 }
 
+// optionalDates parses the first and the last day of the query. It returns nil for one that is empty.
+func optionalDates(from, to string) (first, last *models.Date, err error) {
+	if first, err = optionalDate("query.from", from); err != nil {
+		return nil, nil, err
+	}
+	last, err = optionalDate("query.to", to)
+	return first, last, err
+}
+
 // LocalTime gives the offset of a user's clock.
 type LocalTime struct {
 	UTCOffset string `query:"utc_offset" doc:"How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it" example:"+08:00"`

@@ -43,6 +43,13 @@ func (in *DayInput) query(viewer models.UserID) (ranking.Query, error) {
 	return ranking.Query{Board: in.Board, Viewer: viewer, Date: date, Offset: offset}, nil
 }
 
+// dayErrors are the error codes of calls about a day.
+func dayErrors(more ...models.Code) []models.Code {
+	return append([]models.Code{
+		models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired,
+	}, more...)
+}
+
 // PageInput picks a page of a ranking.
 type PageInput struct {
 	DayInput
@@ -77,11 +84,7 @@ func (in *CirclePageInput) query(viewer models.UserID) (ranking.Query, error) {
 
 // span returns the span that the request picks; nil for none.
 func (in *CirclePageInput) span() (*ranking.Span, error) {
-	from, err := optionalDate("query.from", in.From)
-	if err != nil {
-		return nil, err
-	}
-	to, err := optionalDate("query.to", in.To)
+	from, to, err := optionalDates(in.From, in.To)
 	switch {
 	case err != nil:
 		return nil, err
@@ -104,10 +107,7 @@ var rankFriends = operation{
 		"The higher sum is first, and on equal sums the one that was reached first. A span may end in the future. " +
 		"Its friends times its days are at most 100,000, and of these at most 40,000 are of days that are not archived.",
 	report: ofSpan,
-	errors: []models.Code{
-		models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired,
-		models.CodeSpanTooLarge,
-	},
+	errors: dayErrors(models.CodeInvalidCursor, models.CodeSpanTooLarge),
 }
 
 func (h *rankingHandlers) friends(ctx context.Context, viewer models.UserID, in *CirclePageInput) (*output[*models.Ranking], error) {
@@ -123,10 +123,7 @@ var rankGroup = operation{
 	summary: "Rank the members of a group",
 	description: "One page of the members of a group that the user is in, as GET /v1/boards/{board}/friends answers it. " +
 		"Past days show the scores of those who are members now. `?from=&to=` adds up the days of a span, as there.",
-	errors: []models.Code{
-		models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeDateInFuture,
-		models.CodeOffsetRequired, models.CodeSpanTooLarge,
-	},
+	errors: dayErrors(models.CodeInvalidCursor, models.CodeNotFound, models.CodeSpanTooLarge),
 	report: ofSpan,
 }
 
@@ -149,7 +146,7 @@ var rankTop = operation{
 	description: "One page of everybody, best first, with the caller's own entry in me. " +
 		"Lines of people who are not shown to the caller have no user_id, and `\"anonymous\":true`. " +
 		"The ten best of today are `?limit=10`; for the next ten, add `&cursor=` with the page's next_cursor.",
-	errors: []models.Code{models.CodeInvalidCursor, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
+	errors: dayErrors(models.CodeInvalidCursor),
 }
 
 func (h *rankingHandlers) top(ctx context.Context, in *PageInput) (*output[*models.Ranking], error) {
@@ -172,7 +169,7 @@ var rankAround = operation{
 	summary: "Rank one's neighbours among everybody",
 	description: "The user with the neighbours above and below: `?radius=2` returns up to five entries. Empty for a user without a score that day. " +
 		"Lines of people who are not shown to the user have no user_id, and `\"anonymous\":true`.",
-	errors: []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
+	errors: dayErrors(),
 }
 
 type aroundInput struct {
@@ -208,7 +205,7 @@ var rankMe = operation{
 	id:          "getStanding",
 	summary:     "Show one's own place",
 	description: "The user's score and places on one day, such as `?date=2026-11-19`. Without a score they are null.",
-	errors:      []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeDateInFuture, models.CodeOffsetRequired},
+	errors:      dayErrors(),
 }
 
 // standing is a user's score and places. The user's own fields are null
