@@ -285,8 +285,6 @@ func explain(f validator.FieldError) string {
 		return fmt.Sprintf("%s: must have at least %s bytes", key, f.Param())
 	case "excludesall":
 		return fmt.Sprintf("%s: must have none of %s in it", key, f.Param())
-	case "len":
-		return fmt.Sprintf("%s: must be a list of %s", key, f.Param())
 	case "hostport":
 		// The address of a store may have been given as a URL with its password.
 		if !strings.HasPrefix(key, "http.") {

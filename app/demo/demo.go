@@ -216,10 +216,6 @@ func (s *simulation) run(ctx context.Context) error {
 
 // printWelcome prints the page's address and calls to try.
 func (s *simulation) printWelcome(out io.Writer) error {
-	board, err := s.app.Catalog.Definitions.Board(stepsBoard)
-	if err != nil {
-		return err
-	}
 	me := s.people.ids[0]
 	token, err := s.sign(me)
 	if err != nil {
@@ -237,7 +233,7 @@ You are user %[4]v, %[5]s. Your ranking, and a walk of yours:
   curl -H "Authorization: Bearer $TOKEN" '%[3]s/v1/boards/steps/friends?limit=5'
   curl -H "Authorization: Bearer $TOKEN" -d '{"date":"%[7]v","score":20000}' %[3]s/v1/boards/steps/scores
 
-`, len(s.people.ids), len(s.people.edges), s.people.base, me, s.people.profile(me).Nickname, token, board.Today(s.clock()))
+`, len(s.people.ids), len(s.people.edges), s.people.base, me, s.people.profile(me).Nickname, token, s.people.board.Today(s.clock()))
 	return err
 }
 

@@ -57,11 +57,6 @@ func (l *likes) giveFirst(ctx context.Context, a *app.App, p *people) error {
 
 // run gives likes until ctx ends.
 func (l *likes) run(ctx context.Context, a *app.App, p *people, clock models.Clock, log *slog.Logger) {
-	board, err := a.Catalog.Definitions.Board(stepsBoard)
-	if err != nil {
-		log.Error("nobody gives likes", "error", err)
-		return
-	}
 	every(ctx, likeInterval, func() {
 		position := 0
 		if rand.Float64() >= ownLikes {
@@ -72,7 +67,7 @@ func (l *likes) run(ctx context.Context, a *app.App, p *people, clock models.Clo
 			return
 		}
 		friend := friends[rand.IntN(len(friends))]
-		if err := p.like(ctx, a, friend, position, board.Today(clock())); err != nil && ctx.Err() == nil {
+		if err := p.like(ctx, a, friend, position, p.board.Today(clock())); err != nil && ctx.Err() == nil {
 			log.Warn("a like was lost", "error", err)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"stepboard/models"
+	"stepboard/services/boards/catalog"
 	"stepboard/services/people/directory"
 	"stepboard/services/people/friends"
 )
@@ -60,8 +61,9 @@ type people struct {
 	rng       *rand.Rand
 	// base is the address of the demo, for the addresses of covers; empty for no covers.
 	base string
-	// walkDay is the current day of the board in one time zone, and homeDays those in
-	// the homeZones.
+	// board is stepsBoard, once the people are stored. walkDay is its current day, and homeDays
+	// those in the homeZones.
+	board    *catalog.Board
 	walkDay  walkDay
 	homeDays []walkDay
 }

@@ -12,7 +12,6 @@ import (
 	"stepboard/app"
 	"stepboard/internal/pause"
 	"stepboard/models"
-	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/ingest"
 	"stepboard/services/boards/score"
 	"stepboard/services/operations/importer"
@@ -39,19 +38,18 @@ func (p *people) store(ctx context.Context, a *app.App, clock models.Clock, prog
 	if err := p.storeFriends(ctx, a, progress); err != nil {
 		return err
 	}
-	board, err := a.Catalog.Definitions.Board(stepsBoard)
-	if err != nil {
+	if p.board, err = a.Catalog.Definitions.Board(stepsBoard); err != nil {
 		return err
 	}
 	now := clock()
-	p.walkDay = walkDay{start: now, day: board.Today(now)}
+	p.walkDay = walkDay{start: now, day: p.board.Today(now)}
 	for _, zone := range homeZones {
 		p.homeDays = append(p.homeDays, walkDay{start: now, day: zone.today(now)})
 	}
-	if err := p.storeClosedDays(ctx, a, board, rows, now, progress); err != nil {
+	if err := p.storeClosedDays(ctx, a, rows, now, progress); err != nil {
 		return err
 	}
-	if err := p.uploadOpenDays(ctx, a, board.OpenDays+1); err != nil {
+	if err := p.uploadOpenDays(ctx, a); err != nil {
 		return err
 	}
 	if err := p.requestFriends(ctx, a); err != nil {
@@ -113,17 +111,14 @@ func (*moving) Note(int, string) {}
 
 // storeClosedDays stores the days that take no more uploads: in the archive, or
 // in Redis if they are still hot.
-func (p *people) storeClosedDays(
-	ctx context.Context, a *app.App, board *catalog.Board, rows []models.RowID, now time.Time, progress Progress,
-) error {
+func (p *people) storeClosedDays(ctx context.Context, a *app.App, rows []models.RowID, now time.Time, progress Progress) error {
 	defer progress.Clear()
-	today := board.Today(now)
-	for ago := board.OpenDays + 1; ago < pastDays; ago++ {
+	for ago := p.board.OpenDays + 1; ago < pastDays; ago++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		progress.Show("remembering: day %d of %d", ago, pastDays)
-		bucket, err := a.Catalog.Buckets.ForImport(ctx, board, today-models.Date(ago), now)
+		bucket, err := a.Catalog.Buckets.ForImport(ctx, p.board, p.walkDay.day-models.Date(ago), now)
 		if err != nil {
 			return err
 		}
@@ -186,11 +181,11 @@ func (p *people) randomFactor() float64 { return 0.45 + 1.1*p.rng.Float64() }
 
 // uploadOpenDays uploads the totals of the days that take uploads, today included, to
 // both boards of steps.
-func (p *people) uploadOpenDays(ctx context.Context, a *app.App, openDays int) error {
+func (p *people) uploadOpenDays(ctx context.Context, a *app.App) error {
 	var uploads, local []ingest.Upload
 	shaken := p.shaken()
 	for position, id := range p.ids {
-		for ago := range models.Date(openDays) {
+		for ago := range models.Date(p.board.OpenDays + 1) {
 			steps := p.stepsAfter(position, 24) * p.randomFactor()
 			if ago == 0 {
 				steps = p.stepsBetween(position, 0, startHour)

@@ -28,14 +28,9 @@ func every(ctx context.Context, interval time.Duration, do func()) {
 
 // walk lets people walk until ctx ends, fast enough to be watched.
 func (p *people) walk(ctx context.Context, a *app.App, clock models.Clock, log *slog.Logger) {
-	board, err := a.Catalog.Definitions.Board(stepsBoard)
-	if err != nil {
-		log.Error("nobody walks", "error", err)
-		return
-	}
 	every(ctx, uploadInterval, func() {
 		now := clock()
-		p.walkDay.advance(now, board.Today(now))
+		p.walkDay.advance(now, p.board.Today(now))
 		for i, zone := range homeZones {
 			p.homeDays[i].advance(now, zone.today(now))
 		}
