@@ -29,17 +29,25 @@ func rotate(requests [][]byte) func() []byte {
 // has the response of the last. Requests are encoded before, and as little as
 // possible of a response is parsed, so that the client uses little CPU.
 func load(ctx context.Context, addr string, connections int, d time.Duration, next func() []byte) float64 {
+	return rateOf(ctx, connections, d, func(ctx context.Context, done func()) error {
+		return sendRequests(ctx, addr, next, done)
+	})
+}
+
+// rateOf runs work in a number of goroutines, until its context ends after the duration d, and
+// returns how often they call done in a second.
+func rateOf(ctx context.Context, goroutines int, d time.Duration, work func(ctx context.Context, done func()) error) float64 {
 	var (
 		done    atomic.Int64
-		sending errgroup.Group
+		working errgroup.Group
 	)
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	start := time.Now()
-	for range connections {
-		sending.Go(func() error { return sendRequests(ctx, addr, next, func() { done.Add(1) }) })
+	for range goroutines {
+		working.Go(func() error { return work(ctx, func() { done.Add(1) }) })
 	}
-	check(sending.Wait())
+	check(working.Wait())
 	return float64(done.Load()) / time.Since(start).Seconds()
 }
 
@@ -216,24 +224,14 @@ func httpRequest(method, path, token, body string) []byte {
 // loop calls work in a number of goroutines for the duration d, and returns the
 // number of calls a second.
 func loop(ctx context.Context, goroutines int, d time.Duration, work func(ctx context.Context, i int) error) float64 {
-	var (
-		next, done atomic.Int64
-		working    errgroup.Group
-	)
-	stop, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	start := time.Now()
-	for range goroutines {
-		working.Go(func() error {
-			for stop.Err() == nil {
-				if err := work(ctx, int(next.Add(1))); err != nil {
-					return err
-				}
-				done.Add(1)
+	var next atomic.Int64
+	return rateOf(ctx, goroutines, d, func(stop context.Context, done func()) error {
+		for stop.Err() == nil {
+			if err := work(ctx, int(next.Add(1))); err != nil {
+				return err
 			}
-			return nil
-		})
-	}
-	check(working.Wait())
-	return float64(done.Load()) / time.Since(start).Seconds()
+			done()
+		}
+		return nil
+	})
 }
