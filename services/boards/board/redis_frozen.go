@@ -10,20 +10,25 @@ import (
 	"stepboard/models"
 )
 
-// freezeScript renames the key Board of a shard, unless it does not exist or the new
-// name is taken, and writes the change to the stream of the shard.
+// freezeScript renames the keys of a shard that exist, unless their new name is taken. If it has
+// renamed the Board, it writes the change to the stream of the shard.
 //
-//	KEYS    Board, its Frozen, Changes
-//	ARGV    the change
-//	result  whether it has renamed the key, 1 or 0
+//	KEYS    Board, Late, Reported; the Frozen of each; Changes
+//	ARGV    the change, or "" if the bucket has no change stream
+//	result  how many keys were renamed
 //
 // Even a full Redis permits the change, because renaming takes no memory.
 const freezeScript = `
-if redis.call('EXISTS', KEYS[1]) == 0 or redis.call('RENAMENX', KEYS[1], KEYS[2]) == 0 then
-  return 0
+local renamed = 0
+for i = 1, 3 do
+  if redis.call('EXISTS', KEYS[i]) == 1 and redis.call('RENAMENX', KEYS[i], KEYS[i + 3]) == 1 then
+    renamed = renamed + 1
+    if i == 1 and ARGV[1] ~= '' then
+      redis.call('XADD', KEYS[7], 'NOMKSTREAM', '*', 'c', ARGV[1])
+    end
+  end
 end
-redis.call('XADD', KEYS[3], 'NOMKSTREAM', '*', 'c', ARGV[1])
-return 1
+return renamed
 `
 
 // Freeze claims a bucket for one run of its archival. It renames the keys Board, Late
@@ -34,29 +39,21 @@ return 1
 func (s *Store) Freeze(ctx context.Context, bucket *models.Bucket, run int) error {
 	pipe := s.rdb.Pipeline()
 	for shard := range bucket.Shards {
-		key, frozen := s.keys.Board(bucket, shard), s.keys.Frozen(bucket, shard, run, models.KeyBoard)
+		var change []byte
 		if bucket.ChangeStream {
-			pipe.Eval(ctx, freezeScript, []string{key, frozen, s.keys.Changes(bucket.Board, shard)}, encodeReset(bucket.Name))
-		} else {
-			pipe.RenameNX(ctx, key, frozen)
+			change = encodeReset(bucket.Name)
 		}
-		pipe.RenameNX(ctx, s.keys.Late(bucket, shard), s.keys.Frozen(bucket, shard, run, models.KeyLate))
-		pipe.RenameNX(ctx, s.keys.Reported(bucket, shard), s.keys.Frozen(bucket, shard, run, models.KeyReported))
+		pipe.Eval(ctx, freezeScript, []string{
+			s.keys.Board(bucket, shard), s.keys.Late(bucket, shard), s.keys.Reported(bucket, shard),
+			s.keys.Frozen(bucket, shard, run, models.KeyBoard), s.keys.Frozen(bucket, shard, run, models.KeyLate),
+			s.keys.Frozen(bucket, shard, run, models.KeyReported), s.keys.Changes(bucket.Board, shard),
+		}, change)
 	}
-	cmds, err := pipe.Exec(ctx)
-	if err == nil {
-		return nil
-	}
-	for _, cmd := range cmds {
-		if err := cmd.Err(); err != nil && !isNoSuchKey(err) {
-			return models.Unavailable("freeze a bucket", err)
-		}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return models.Unavailable("freeze a bucket", err)
 	}
 	return nil
 }
-
-// isNoSuchKey reports whether the key to rename did not exist.
-func isNoSuchKey(err error) bool { return redis.HasErrorPrefix(err, "no such key") }
 
 // FrozenParts lists the parts of a bucket that the runs up to the given one
 // have frozen. Three commands for each shard and run, all in one round trip.
