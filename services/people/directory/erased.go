@@ -149,7 +149,7 @@ type Erased struct {
 }
 
 // DropCopies removes what Redis has of users who were erased, and returns the number of
-// keys. A row id of somebody who came later under the same user id stays. Two round
+// keys. A row id of somebody who came later under the same user id stays. Three round
 // trips at most.
 func (s *Service) DropCopies(ctx context.Context, users ...Erased) (dropped int64, err error) {
 	if dropped, err = s.redis.dropErased(ctx, users); err != nil {

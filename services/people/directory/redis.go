@@ -192,7 +192,8 @@ return 0
 `
 
 // dropErased removes the copies of users, and returns the number of keys. A copy of a
-// record names the user id, also if the caller does not. Two round trips at most.
+// record names the user id, also if the caller does not. So the row ids are removed first: if that
+// fails, the next call still finds them. Three round trips at most.
 func (c *Copies) dropErased(ctx context.Context, users []Erased) (dropped int64, err error) {
 	if c == nil {
 		return 0, nil
@@ -201,9 +202,9 @@ func (c *Copies) dropErased(ctx context.Context, users []Erased) (dropped int64,
 	if err != nil {
 		return 0, err
 	}
-	pipe := c.rdb.Pipeline()
+	rowIDs, records := c.rdb.Pipeline(), c.rdb.Pipeline()
 	dropRow := func(user models.UserID, row models.RowID) {
-		pipe.Eval(ctx, dropRowScript, []string{c.keys.UserRow(user)}, int64(row))
+		rowIDs.Eval(ctx, dropRowScript, []string{c.keys.UserRow(user)}, int64(row))
 	}
 	for i, user := range users {
 		if user.User != nil {
@@ -215,15 +216,17 @@ func (c *Copies) dropErased(ctx context.Context, users []Erased) (dropped int64,
 		if record, err := decode(found[i]); err == nil {
 			dropRow(record.User, user.Row)
 		}
-		pipe.Do(ctx, "unlink", c.keys.User(user.Row))
+		records.Do(ctx, "unlink", c.keys.User(user.Row))
 	}
-	removed, err := pipe.Exec(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("users in redis: %w", err)
-	}
-	for _, cmd := range removed {
-		n, _ := cmd.(*redis.Cmd).Int64()
-		dropped += n
+	for _, pipe := range []redis.Pipeliner{rowIDs, records} {
+		removed, err := pipe.Exec(ctx)
+		if err != nil {
+			return dropped, fmt.Errorf("users in redis: %w", err)
+		}
+		for _, cmd := range removed {
+			n, _ := cmd.(*redis.Cmd).Int64()
+			dropped += n
+		}
 	}
 	return dropped, nil
 }
