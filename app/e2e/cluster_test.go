@@ -21,6 +21,39 @@ func TestContractOnSentinel(t *testing.T) {
 	testContract(t, 1, sentinels.Use)
 }
 
+// The contract holds if the servers have lost each script before it is called, on one server and
+// on a cluster.
+func TestContractWithFlushedScripts(t *testing.T) {
+	t.Parallel()
+	server, cluster := testenv.StartRedis(t), testenv.StartCluster(t)
+	for name, on := range map[string]struct {
+		use   func(*config.Redis)
+		nodes []*testenv.Node
+	}{"server": {server.Use, []*testenv.Node{server.Node}}, "cluster": {cluster.Use, cluster.Masters()}} {
+		for what, test := range map[string]func(*testing.T, *testenv.Env){
+			"every operation": testOperations, "a ranking": testRankingOverHTTP, "an older Postgres": testRebuildLowersBoards,
+			"the limit of a user": testLimitOfAUser,
+		} {
+			t.Run(name+" "+what, func(t *testing.T) {
+				t.Parallel()
+				env := testenv.RealOn(t, on.use)
+				testenv.FlushScripts(env.Redis)
+				for i := range env.Config.Boards {
+					env.Config.Boards[i].Shards = 4
+				}
+				test(t, env)
+			})
+		}
+		t.Cleanup(func() {
+			for _, node := range on.nodes {
+				if node.Refused("NOSCRIPT") == 0 {
+					t.Errorf("a node of the %s never lacked a script", name)
+				}
+			}
+		})
+	}
+}
+
 // testContract runs on another kind of Redis the tests that testenv.Each runs
 // on a single server.
 func testContract(t *testing.T, shards int, use func(*config.Redis)) {

@@ -181,8 +181,12 @@ func OpenRedis(cfg config.Redis) redis.UniversalClient {
 		options.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	rdb := redis.NewUniversalClient(options)
+	scripts := new(scriptHook)
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
 		cluster.AddHook(slotHook{cluster})
+		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(scripts) })
+	} else {
+		rdb.AddHook(scripts)
 	}
 	rdb.AddHook(pipelineHook{})
 	return rdb

@@ -29,7 +29,7 @@ var errNoGT = errors.New("redis does not obey GT in ZADD for a set of 200 member
 // TryRedis tries the commands on which correct boards depend, on keys of its own: ZADD with GT,
 // ZMSCORE, XADD with NOMKSTREAM, and a script. It returns an error that names the command that
 // does not do what it must, or the error of a server that does not answer. Some servers take
-// these commands and do something else. Five round trips.
+// these commands and do something else. Five round trips, or six if the server lacks the script.
 func TryRedis(ctx context.Context, rdb redis.UniversalClient, names keys.Builder) error {
 	set, stream := names.Tried(rand.Text())
 	defer func() {

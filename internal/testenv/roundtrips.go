@@ -9,8 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// RoundTrips is a go-redis hook that counts round trips and commands. Safe for
-// concurrent use.
+// RoundTrips is a go-redis hook that counts round trips and commands. What the server refuses
+// because it lacks a script does not count: it is sent again, and whether that is needed depends on
+// what ran on the server before. Safe for concurrent use.
 type RoundTrips struct {
 	trips, commands atomic.Int64
 	marked          atomic.Bool
@@ -55,21 +56,32 @@ func (r *RoundTrips) DialHook(next redis.DialHook) redis.DialHook {
 // ProcessHook is part of redis.Hook.
 func (r *RoundTrips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if r.counts(ctx, cmd) {
+		err := next(ctx, cmd)
+		if r.counts(ctx, cmd) && !redis.HasErrorPrefix(err, "NOSCRIPT") {
 			r.trips.Add(1)
 			r.commands.Add(1)
 		}
-		return next(ctx, cmd)
+		return err
 	}
 }
 
 // ProcessPipelineHook is part of redis.Hook.
 func (r *RoundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if r.counts(ctx, cmds...) {
-			r.trips.Add(1)
-			r.commands.Add(int64(len(cmds)))
+		err := next(ctx, cmds)
+		if !r.counts(ctx, cmds...) {
+			return err
 		}
-		return next(ctx, cmds)
+		repeated := 0
+		for _, cmd := range cmds {
+			if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+				repeated++
+			}
+		}
+		if repeated == 0 {
+			r.trips.Add(1)
+		}
+		r.commands.Add(int64(len(cmds) - repeated))
+		return err
 	}
 }

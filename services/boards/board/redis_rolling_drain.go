@@ -63,8 +63,6 @@ end
 return #members
 `
 
-var drain = redis.NewScript(drainScript)
-
 // Drain removes the hours that have left the window from a rolling bucket. It
 // returns how many users' totals these were, 0 for another bucket. It may be
 // cut off, or run twice at once. One round trip, and one for each chunk of
@@ -82,7 +80,7 @@ func (s *Store) Drain(ctx context.Context, bucket *models.Bucket) (drained int64
 		}
 		for n := int64(drainChunk); n == drainChunk; {
 			start := time.Now()
-			n, err = drain.Run(ctx, s.rdb, keys, l.hour.String(), int64(l.now), int64(1)<<bucket.TimeBits, drainChunk).Int64()
+			n, err = s.rdb.Eval(ctx, drainScript, keys, l.hour.String(), int64(l.now), int64(1)<<bucket.TimeBits, drainChunk).Int64()
 			if err != nil {
 				return drained, models.Unavailable("drain", err)
 			}

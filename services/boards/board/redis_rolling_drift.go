@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/redis/go-redis/v9"
-
 	"stepboard/models"
 )
 
@@ -58,8 +56,6 @@ end
 return {#members, drifted}
 `
 
-var drift = redis.NewScript(driftScript)
-
 // Drift recomputes the sums of a random sample of users of each shard of a
 // rolling bucket. Half of the sample are users with a sum, half are users of
 // one hour. It returns how many users it has checked, which are fewer if the
@@ -74,7 +70,7 @@ func (s *Store) Drift(ctx context.Context, bucket *models.Bucket, sample int) (c
 		keys := []string{s.keys.Board(bucket, shard), s.keys.BoardHours(bucket, shard)}
 		for rest := sample; rest > 0; rest -= atOnce {
 			n := min(rest, atOnce)
-			counts, err := drift.Run(ctx, s.rdb, keys, int64(1)<<bucket.TimeBits, (n+1)/2, n/2).Int64Slice()
+			counts, err := s.rdb.Eval(ctx, driftScript, keys, int64(1)<<bucket.TimeBits, (n+1)/2, n/2).Int64Slice()
 			if err != nil {
 				return 0, 0, models.Unavailable("look for drift", err)
 			}

@@ -98,8 +98,6 @@ local appended = redis.call('HINCRBY', KEYS[2], 'appended', ARGV[2])
 return redis.call('XADD', KEYS[1], '*', 'n', ARGV[2], 'c', string.format('%.0f', appended), 'u', ARGV[3])
 `
 
-var appendToStream = redis.NewScript(appendScript)
-
 // Append adds the updates as one entry: all of them or none. One round trip.
 func (s *Stream) Append(ctx context.Context, updates []Update) []error {
 	if err := s.room.last(ctx); err != nil {
@@ -113,7 +111,7 @@ func (s *Stream) Append(ctx context.Context, updates []Update) []error {
 		payload = append(payload, encoded...)
 	}
 	keys := []string{s.keys.IngestStream(), s.keys.IngestCounts()}
-	err := appendToStream.Run(ctx, s.rdb, keys, s.options.MaxUpdates, len(updates), payload).Err()
+	err := s.rdb.Eval(ctx, appendScript, keys, s.options.MaxUpdates, len(updates), payload).Err()
 	if err == nil {
 		return nil
 	}

@@ -90,8 +90,6 @@ end
 return due[1] or ''
 `
 
-var moveHorizon = redis.NewScript(horizonScript)
-
 // trim removes entries that were acknowledged longer ago than Keep, and consumers
 // that are long gone.
 func (s *Stream) trim(ctx context.Context) error {
@@ -124,7 +122,7 @@ func (s *Stream) horizon(ctx context.Context) (minID string, err error) {
 	// Keep counts from the acknowledgement, however long an entry had waited for
 	// it: the entry that was the oldest unacknowledged one at that time is the
 	// first that stays.
-	minID, err = moveHorizon.Run(ctx, s.rdb, []string{s.keys.IngestHorizons()}, now.UnixMilli(), s.options.Keep.Milliseconds(), oldest).Text()
+	minID, err = s.rdb.Eval(ctx, horizonScript, []string{s.keys.IngestHorizons()}, now.UnixMilli(), s.options.Keep.Milliseconds(), oldest).Text()
 	if err != nil {
 		return "", fmt.Errorf("move the stream's horizon: %w", err)
 	}
@@ -157,13 +155,11 @@ if trimmed then
 end
 `
 
-var trimStream = redis.NewScript(trimScript)
-
 // trimBefore removes about all entries before the id, and stores how many updates
 // were removed so far. One round trip.
 func (s *Stream) trimBefore(ctx context.Context, minID string) error {
 	keys := []string{s.keys.IngestStream(), s.keys.IngestCounts()}
-	if err := trimStream.Run(ctx, s.rdb, keys, minID).Err(); err != nil && !errors.Is(err, redis.Nil) {
+	if err := s.rdb.Eval(ctx, trimScript, keys, minID).Err(); err != nil && !errors.Is(err, redis.Nil) {
 		return fmt.Errorf("trim the stream: %w", err)
 	}
 	return nil

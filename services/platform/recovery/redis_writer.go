@@ -142,7 +142,8 @@ end
 return 1
 `
 
-// leave runs switchScript for the servers of changed checkpoints that were left.
+// leave runs switchScript for the servers of changed checkpoints that were left. They may run in any
+// order, because each only sets the checkpoint's moment back.
 func (d *WriterDetector) leave(ctx context.Context, changed []int) error {
 	if len(changed) == 0 {
 		return nil
