@@ -2,8 +2,6 @@ package erasure
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -110,15 +108,6 @@ func errNoUser(user models.UserID) error {
 }
 
 func (s *Service) now() time.Time { return models.TimestampOf(s.o.Clock()).Time() }
-
-// hashOf returns the hash by which the erasure of a user is found in a database of an
-// earlier time. Somebody who came later under the same user id has another row id, and so
-// another hash.
-func hashOf(secret []byte, user models.UserID, row models.RowID) []byte {
-	mac := hmac.New(sha256.New, secret)
-	fmt.Fprintf(mac, "%d %s", row, user)
-	return mac.Sum(nil)
-}
 
 // Run makes a sweep for each erasure that is due for one, oldest first, and returns how
 // much it has removed. It also moves what is kept of those whose ids have returned. It is called

@@ -2,6 +2,7 @@ package erasure
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
@@ -286,4 +287,13 @@ func (s *Store) users(ctx context.Context, after models.RowID, limit int) (page 
 	err = s.db.WithContext(ctx).Table("users").Select("user_id", "external_id").Where("user_id > ?", after).
 		Order("user_id").Limit(limit).Find(&page).Error
 	return page, models.Wrap("list users", err)
+}
+
+// hashOf returns the hash by which the erasure of a user is found in a database of an
+// earlier time. Somebody who came later under the same user id has another row id, and so
+// another hash.
+func hashOf(secret []byte, user models.UserID, row models.RowID) []byte {
+	mac := hmac.New(sha256.New, secret)
+	fmt.Fprintf(mac, "%d %s", row, user)
+	return mac.Sum(nil)
 }

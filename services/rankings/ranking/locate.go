@@ -89,6 +89,9 @@ func (r *request) final(days []day) bool {
 	return begun && !slices.ContainsFunc(days, func(d day) bool { return !d.archived && !d.bucket.Final(r.now) })
 }
 
+// hot reports whether the place is one bucket that is hot.
+func (p *place) hot(now time.Time) bool { return p.bucket != nil && !p.bucket.Cold(now) }
+
 // moved reports whether a cold bucket that was read in Redis has been archived since it was
 // located. Some of its entries may have been dropped before they were read then. One query,
 // or none without such a bucket.

@@ -86,9 +86,6 @@ func (s *Service) people(ctx context.Context, r *request, a *attempt, c circle) 
 	return p, err
 }
 
-// hot reports whether the place is one bucket that is hot.
-func (p *place) hot(now time.Time) bool { return p.bucket != nil && !p.bucket.Cold(now) }
-
 // friendsHistory returns how long before a friendship began an archived day may end that the
 // friends see of each other.
 func (s *Service) friendsHistory() time.Duration {

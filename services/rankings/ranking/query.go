@@ -2,6 +2,7 @@ package ranking
 
 import (
 	"context"
+	"errors"
 
 	"stepboard/models"
 )
@@ -74,4 +75,20 @@ func (s *Service) rankCircle(
 		return s.render(ctx, &r, a, page)
 	})
 	return ranking, err
+}
+
+// read reads people and their scores. The entries are in the memory of the attempt.
+func (s *Service) read(ctx context.Context, r *request, a *attempt, c circle) (found scores, err error) {
+	p, err := s.people(ctx, r, a, c)
+	switch {
+	case err != nil:
+	case r.bucket == nil: // also without people: it finds out which days are archived
+		found.sums, err = s.sums(ctx, r, a, p)
+	case a.bucket != nil && len(p.ids) > 0:
+		found, err = s.scores(ctx, r, a, p.ids)
+		if errors.Is(err, errAgain) && p.asOf.IsZero() {
+			found, err = s.scores(ctx, r, a, p.ids) // the people are from the store already
+		}
+	}
+	return found, err
 }

@@ -2,7 +2,6 @@ package ranking
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -27,22 +26,6 @@ type scores struct {
 	sums []models.SumEntry
 	// position is the viewer's if the request asks for it and the store is Redis; otherwise nil.
 	position *board.Position
-}
-
-// read reads people and their scores. The entries are in the memory of the attempt.
-func (s *Service) read(ctx context.Context, r *request, a *attempt, c circle) (found scores, err error) {
-	p, err := s.people(ctx, r, a, c)
-	switch {
-	case err != nil:
-	case r.bucket == nil: // also without people: it finds out which days are archived
-		found.sums, err = s.sums(ctx, r, a, p)
-	case a.bucket != nil && len(p.ids) > 0:
-		found, err = s.scores(ctx, r, a, p.ids)
-		if errors.Is(err, errAgain) && p.asOf.IsZero() {
-			found, err = s.scores(ctx, r, a, p.ids) // the people are from the store already
-		}
-	}
-	return found, err
 }
 
 // scores reads the scores of people in one bucket.
