@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -163,10 +162,7 @@ func (s *Stores) Checkpoint(ctx context.Context) error {
 			return errors.Join(conn.run(ctx, "PRAGMA busy_timeout(0)"), conn.run(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"), conn.run(ctx, busyTimeout))
 		})
 	}
-	if err != nil {
-		return fmt.Errorf("empty the write-ahead log: %w", err)
-	}
-	return nil
+	return models.Wrap("empty the write-ahead log", err)
 }
 
 // use calls do with a connection, which it takes as jobs do.

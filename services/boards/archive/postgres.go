@@ -216,10 +216,7 @@ func (p *postgres) lockBucket(tx *gorm.DB, bucket *models.Bucket) error {
 	if err == nil && !locked {
 		err = tx.Exec(`SELECT pg_advisory_xact_lock(`+bucketKeyExpr+`)`, names).Error
 	}
-	if err != nil {
-		return fmt.Errorf("lock bucket: %w", err)
-	}
-	return nil
+	return models.Wrap("lock bucket", err)
 }
 
 // stage copies the rows into the staging table, in the transaction of a connection.

@@ -158,10 +158,7 @@ func (p *postgres) runsUnderWay(ctx context.Context) (n int64, err error) {
 			hashtextextended(current_schema() || '/archive/' || b.board || '/' || b.bucket, 0)
 		WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
 			AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("look for runs under way: %w", err)
-	}
-	return n, nil
+	return n, models.Wrap("look for runs under way", err)
 }
 
 // exportQuery looks each day up in the primary key.

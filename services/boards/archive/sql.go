@@ -132,10 +132,7 @@ func (s *Store) lastRun(ctx context.Context, boardName, bucket string) (models.A
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return run, errNoRun
 	}
-	if err != nil {
-		return run, fmt.Errorf("read runs: %w", err)
-	}
-	return run, nil
+	return run, models.Wrap("read runs", err)
 }
 
 // recordRun records that a run begins, for the first time or again. If the run
@@ -173,10 +170,7 @@ func (s *Store) unfinished(ctx context.Context, coldBefore time.Time) ([]*models
 	var buckets []*models.Bucket
 	err := s.db.WithContext(ctx).Table("bucket_states").Where("cold_at <= ? AND NOT archived", coldBefore).
 		Order("starts_at, board").Find(&buckets).Error
-	if err != nil {
-		return nil, fmt.Errorf("list buckets to archive: %w", err)
-	}
-	return buckets, nil
+	return buckets, models.Wrap("list buckets to archive", err)
 }
 
 // bucketColumns holds the columns of a models.Bucket. With b.* a prepared statement

@@ -160,10 +160,7 @@ func (e *rowErasure) replace(tx *gorm.DB, version int64, ties []models.Entry, fi
 func (s *sqlite) runsUnderWay(ctx context.Context) (n int64, err error) {
 	err = s.db.WithContext(ctx).Raw(`SELECT count(*) FROM (SELECT DISTINCT board, bucket FROM archive_versions WHERE state = 'building') AS under_way`).
 		Row().Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("look for runs under way: %w", err)
-	}
-	return n, nil
+	return n, models.Wrap("look for runs under way", err)
 }
 
 // exportQuery decodes composites as score.Codec does.

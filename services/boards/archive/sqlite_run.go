@@ -177,10 +177,7 @@ func (b *build) prepare() (err error) {
 	err = addScores(b.kept, b.bucket, db.Raw(`
 		SELECT s.user_id, s.before_score AS score, s.before_at AS reached_at FROM corrections s
 		WHERE `+concerning+` AND day = @day AND before_score IS NOT NULL AND `+notErased, namesOf(b.bucket)))
-	if err != nil {
-		return fmt.Errorf("read scores from before corrections: %w", err)
-	}
-	return nil
+	return models.Wrap("read scores from before corrections", err)
 }
 
 // notErased is the condition of rows s of users who were not erased.
@@ -351,8 +348,5 @@ func (b *build) show(stored totals, complete completion) error {
 func (s *sqlite) abandon(ctx context.Context, bucket *models.Bucket) error {
 	err := s.db.WithContext(ctx).Exec(`UPDATE archive_versions SET state = 'dropped' WHERE board = ? AND bucket = ? AND state = 'building'`,
 		bucket.Board, bucket.Name).Error
-	if err != nil {
-		return fmt.Errorf("drop what was begun: %w", err)
-	}
-	return nil
+	return models.Wrap("drop what was begun", err)
 }

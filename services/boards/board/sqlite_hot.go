@@ -112,10 +112,7 @@ func ForgetHot(db *gorm.DB, bucket *models.Bucket, stored []models.Entry) error 
 	}
 	err := db.Exec(`DELETE FROM hot_scores WHERE board = ? AND bucket = ? AND user_id >= ? AND user_id <= ? AND (user_id, composite) IN (SELECT a, b FROM ?)`,
 		bucket.Board, bucket.Name, pairs[0][0], pairs[len(pairs)-1][0], lists.Pairs(db, pairs)).Error
-	if err != nil {
-		return fmt.Errorf("delete archived entries: %w", err)
-	}
-	return nil
+	return models.Wrap("delete archived entries", err)
 }
 
 // buckets returns the buckets with scores that are archived already, or those that are not. One
@@ -125,10 +122,7 @@ func (h *HotScores) buckets(ctx context.Context, archived bool) (buckets []*mode
 			WHERE s.board = board_buckets.board AND s.bucket = board_buckets.bucket AND s.archived = ?)
 		AND EXISTS (SELECT 1 FROM hot_scores h WHERE h.board = board_buckets.board AND h.bucket = board_buckets.bucket)`, archived).
 		Find(&buckets).Error
-	if err != nil {
-		return nil, fmt.Errorf("find buckets with hot scores: %w", err)
-	}
-	return buckets, nil
+	return buckets, models.Wrap("find buckets with hot scores", err)
 }
 
 const (

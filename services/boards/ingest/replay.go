@@ -93,8 +93,5 @@ func (r *Replayer) ReplaySince(ctx context.Context, since time.Time, progress fu
 		progress(applied)
 		return nil
 	})
-	if err != nil {
-		return applied, fmt.Errorf("apply updates again: %w", err)
-	}
-	return applied, nil
+	return applied, models.Wrap("apply updates again", err)
 }

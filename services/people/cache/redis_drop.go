@@ -57,8 +57,5 @@ func (s *Store) drop(ctx context.Context, stripes []int) error {
 	}
 	pipe = s.rdb.Pipeline()
 	s.queueDropped(ctx, pipe, stripes)
-	if err := execAppends(ctx, pipe); err != nil {
-		return fmt.Errorf("announce that cached sets were dropped: %w", err)
-	}
-	return nil
+	return models.Wrap("announce that cached sets were dropped", execAppends(ctx, pipe))
 }

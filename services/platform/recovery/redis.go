@@ -89,10 +89,7 @@ func checkRights(ctx context.Context, rdb redis.Cmdable) error {
 	if redis.HasErrorPrefix(err, noInfo) {
 		return fmt.Errorf("a restart of Redis is detected by INFO, for which its user needs the right: ACL SETUSER name +info (%w)", err)
 	}
-	if err != nil {
-		return fmt.Errorf("ask Redis for its id: %w", err)
-	}
-	return nil
+	return models.Wrap("ask Redis for its id", err)
 }
 
 // detectScript compares the server with the one in the checkpoint. If they
