@@ -33,7 +33,7 @@ var operations = []action{
 	{"give", 8, true, (*world).give},
 	{"give again", 4, true, (*world).giveAgain},
 	{"rank friends", 8, true, (*world).rankFriends},
-	{"rank a group", 5, true, (*world).rankGroup},
+	{"rank a group", 8, true, (*world).rankGroup},
 	{"rank everybody", 5, true, (*world).rankTop},
 	{"rank the event", 4, true, (*world).rankEvent},
 	{"rank oneself", 3, true, (*world).rankMe},
@@ -46,7 +46,7 @@ var operations = []action{
 	{"list friends", 2, true, (*world).listFriends},
 	{"choose", 4, false, (*world).choose},
 	{"take back a choice", 4, false, (*world).unchoose},
-	{"hide", 2, false, (*world).hide},
+	{"hide", 4, false, (*world).hide},
 	{"create a group", 1, false, (*world).createGroup},
 	{"join a group", 3, false, (*world).joinGroup},
 	{"leave a group", 2, false, (*world).leaveGroup},
@@ -271,13 +271,15 @@ func (w *world) undisturbed() func() bool {
 	return func() bool { return w.steps == before && w.changing == 0 }
 }
 
-func (w *world) rankGroup(ctx context.Context, r *replica) {
+func (w *world) rankGroup(ctx context.Context, r *replica) { w.compareGroup(ctx, r, w.undisturbed()) }
+
+// compareGroup compares the ranking of a group with the model if same returns true afterwards.
+func (w *world) compareGroup(ctx context.Context, r *replica, same func() bool) {
 	group := w.group()
 	if group == "" {
 		return
 	}
 	viewer, day := w.person(), w.someDay()
-	same := w.undisturbed()
 	path := "/v1/boards/steps/groups/" + w.groupIDs[group] + "?date=" + day.String()
 	if !w.model.facts["member "+group+" "+string(viewer)] {
 		got := w.call(ctx, r, w.token(viewer, ""), "GET", path, "")
@@ -536,11 +538,14 @@ func (w *world) unchoose(ctx context.Context, r *replica) {
 	w.change(ctx, r, w.token(a, ""), "DELETE", "/v1/"+choicePaths[kind]+"/"+string(b), "", always(map[string]bool{fact(kind, a, b): false}))
 }
 
+// hide makes a user hide from everybody, or not. Who has just read a group sees that at once.
 func (w *world) hide(ctx context.Context, r *replica) {
-	user := w.person()
+	w.rankGroup(ctx, r)
+	user, before := w.person(), w.steps
 	hidden := !w.model.facts["hidden "+string(user)]
 	w.change(ctx, r, w.token(user, ""), "PUT", "/v1/me/privacy", fmt.Sprintf(`{"hidden":%v}`, hidden),
 		always(map[string]bool{"hidden " + string(user): hidden}))
+	w.compareGroup(ctx, r, func() bool { return w.steps == before })
 }
 
 // group returns a group with members; "" if there is none.
