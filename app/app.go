@@ -338,7 +338,7 @@ func (a *App) buildRanking(o Options) {
 	a.Likes = likes.New(likes.Options{
 		Store: given, Rankings: a.Ranking, Catalog: a.Catalog, Directory: a.Directory, Cursors: a.cursors, Clock: o.Clock,
 	})
-	a.registry.MustRegister(newRankingCollector(a.Ranking, a.backing.hot()), newLikesCollector(a.Likes))
+	a.registry.MustRegister(newRankingCollector(a.Ranking, a.backing.hot()))
 	a.digests = digests.New(digests.Options{
 		Store: digests.NewStore(o.Stores.Jobs.Gorm, a.outbox), Catalog: a.Catalog, Rankings: a.Ranking,
 		Likes: likes.NewStore(o.Stores.Jobs.Gorm, nil), Clock: o.Clock, Log: o.Log,

@@ -22,7 +22,6 @@ import (
 	"stepboard/services/people/friends"
 	"stepboard/services/platform/limit"
 	"stepboard/services/rankings/digests"
-	"stepboard/services/rankings/likes"
 	"stepboard/services/rankings/nearcache"
 	"stepboard/services/rankings/ranking"
 	"stepboard/services/rankings/stream"
@@ -111,8 +110,6 @@ func newRedisCollector(rdb redis.UniversalClient) prometheus.Collector {
 	return newCollector("stepboard_redis_pool_", rdb.PoolStats,
 		figure[stats]{"connections", "Open connections to Redis, idle ones included.", gauge, func(s stats) float64 { return float64(s.TotalConns) }, nil},
 		figure[stats]{"idle_connections", "Idle connections to Redis.", gauge, func(s stats) float64 { return float64(s.IdleConns) }, nil},
-		figure[stats]{"hits_total", "Commands that found an idle connection.", counter, func(s stats) float64 { return float64(s.Hits) }, nil},
-		figure[stats]{"misses_total", "Commands that found no idle connection.", counter, func(s stats) float64 { return float64(s.Misses) }, nil},
 		figure[stats]{"timeouts_total", "Commands that timed out waiting for a connection.", counter, func(s stats) float64 { return float64(s.Timeouts) }, nil},
 	)
 }
@@ -168,7 +165,6 @@ func newLedgerCollector(l *ledger.Service) prometheus.Collector {
 		number{"increments_total", increments, counter, of(&s.Applied), by(ledger.Applied)},
 		number{"increments_total", increments, counter, of(&s.Duplicates), by(ledger.Duplicate)},
 		number{"increments_total", increments, counter, of(&s.Rejected), by(ledger.Rejected)},
-		number{"flushes_total", "Transactions that counted increments.", counter, of(&s.Flushes), nil},
 		number{"retries_total", "Transactions that were retried after a conflict with another one.", counter, of(&s.Retries), nil},
 		number{"locked_total", "Increments that waited because another transaction had locked rows of their user.", counter, of(&s.Locked), nil},
 		number{"unraised_total", "Increments of calls that were answered before all of their boards were raised. The reconciler raises these later.", counter, of(&s.Unraised), nil},
@@ -208,29 +204,18 @@ func newFriendsCollector(f *friends.Service) prometheus.Collector {
 	)
 }
 
-// newLikesCollector reports the likes that this process has stored.
-func newLikesCollector(l *likes.Service) prometheus.Collector {
-	s := l.Stats()
-	return newNumbers("stepboard_likes_",
-		number{"given_total", "Likes that were given, without repeated ones.", counter, of(&s.Given), nil},
-		number{"withdrawn_total", "Likes that were withdrawn.", counter, of(&s.Withdrawn), nil},
-	)
-}
-
-// newDigestsCollector reports the digests that this process has written.
+// newDigestsCollector reports the digests that this process works on.
 func newDigestsCollector(d *digests.Service, clock models.Clock) prometheus.Collector {
-	s := d.Stats()
 	unfinished := func() float64 {
-		since := s.Since.Load()
-		if since == 0 {
+		since := d.Since()
+		if since.IsZero() {
 			return 0
 		}
-		return max(0, clock().Sub(time.Unix(since, 0)).Seconds())
+		return max(0, clock().Sub(since).Seconds())
 	}
-	return newNumbers("stepboard_digest_",
-		number{"users_total", "Users who have got a digest.", counter, of(&s.Users), nil},
-		number{"unfinished_seconds", "Time since the oldest unfinished digest began, when the job last looked; 0 if all are finished.", gauge, unfinished, nil},
-	)
+	return newNumbers("stepboard_digest_", number{
+		"unfinished_seconds", "Time since the oldest unfinished digest began, when the job last looked; 0 if all are finished.", gauge, unfinished, nil,
+	})
 }
 
 // newLimitCollector reports the calls above rate limits.

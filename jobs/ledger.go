@@ -43,18 +43,14 @@ type Windows interface {
 // scores of rolling boards, and reports those that are not the sum of their
 // hours.
 func Reconcile(reconcile Work, totals *catalog.Buckets, windows Windows, clock models.Clock, log *slog.Logger, registry prometheus.Registerer) Job {
-	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "stepboard_rolling_" + name, Help: help})
-		registry.MustRegister(c)
-		return c
-	}
-	checked := counter("checked_total", "Scores of rolling boards that were recomputed.")
-	drifted := counter("drifted_total", "Recomputed scores that were not the sum of their hours.")
+	drifted := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "stepboard_rolling_drifted_total", Help: "Recomputed scores that were not the sum of their hours.",
+	})
+	registry.MustRegister(drifted)
 	return frequent("reconcile", reconcileEvery, reconcileDeadline, func(ctx context.Context) (int64, error) {
 		restored, err := reconcile(ctx)
 		return restored, errors.Join(err, eachRollingBucket(ctx, totals, clock, func(bucket *models.Bucket) error {
 			n, bad, err := windows.Drift(ctx, bucket, driftSample)
-			checked.Add(float64(n))
 			drifted.Add(float64(bad))
 			if bad > 0 {
 				log.ErrorContext(ctx, "scores of a rolling board are not the sums of their hours", "board", bucket.Board, "checked", n, "drifted", bad)

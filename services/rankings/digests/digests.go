@@ -39,16 +39,9 @@ const (
 
 // Service writes digests. Safe for concurrent use.
 type Service struct {
-	o     Options
-	stats Stats
-}
-
-// Stats describes the digests of this process.
-type Stats struct {
-	// Users counts the users who have got a digest.
-	Users atomic.Int64
-	// Since is when the oldest unfinished digest began, in Unix seconds; 0 if all are finished.
-	Since atomic.Int64
+	o Options
+	// since is when the oldest unfinished digest began, when Run last looked.
+	since atomic.Value // of time.Time; zero if all are finished
 }
 
 // Options holds what a Service is built on.
@@ -64,8 +57,12 @@ type Options struct {
 // New returns a service.
 func New(o Options) *Service { return &Service{o: o} }
 
-// Stats returns the counts of this process.
-func (s *Service) Stats() *Stats { return &s.stats }
+// Since returns when the oldest unfinished digest began, when Run last looked; the zero time if all
+// were finished.
+func (s *Service) Since() time.Time {
+	since, _ := s.since.Load().(time.Time)
+	return since
+}
 
 // Run begins the digests that are due and works on all that are not finished, until they are or
 // ctx ends. It returns how many users have got one. due returns when the digest of a day is due,
@@ -80,9 +77,9 @@ func (s *Service) Run(ctx context.Context, due func(midnight time.Time) time.Tim
 	}
 	open, err := s.o.Store.open(ctx)
 	failed = append(failed, err)
-	s.stats.Since.Store(0)
+	s.since.Store(time.Time{})
 	if len(open) > 0 {
-		s.stats.Since.Store(open[0].StartedAt.Unix())
+		s.since.Store(open[0].StartedAt)
 	}
 	for i := range open {
 		n, err := s.finish(ctx, &open[i])
@@ -92,7 +89,7 @@ func (s *Service) Run(ctx context.Context, due func(midnight time.Time) time.Tim
 	if err := errors.Join(failed...); err != nil {
 		return users, err
 	}
-	s.stats.Since.Store(0)
+	s.since.Store(time.Time{})
 	return users, nil
 }
 
@@ -175,7 +172,6 @@ func (s *Service) batch(ctx context.Context, d *models.Digest, bucket *models.Bu
 		return 0, false, err
 	}
 	failpoint.Hit("digest.committed")
-	s.stats.Users.Add(int64(len(lines)))
 	return int64(len(lines)), len(users) == batchUsers, nil
 }
 

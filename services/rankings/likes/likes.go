@@ -10,7 +10,6 @@ package likes
 import (
 	"context"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"stepboard/models"
@@ -20,16 +19,7 @@ import (
 )
 
 // Service gives, withdraws and lists likes. Safe for concurrent use.
-type Service struct {
-	o     Options
-	stats Stats
-}
-
-// Stats counts the likes that this process has stored.
-type Stats struct {
-	// Given counts likes without repeated ones, Withdrawn those that were withdrawn.
-	Given, Withdrawn atomic.Int64
-}
+type Service struct{ o Options }
 
 // Options holds what a Service is built on.
 type Options struct {
@@ -44,9 +34,6 @@ type Options struct {
 // New returns a service.
 func New(o Options) *Service { return &Service{o: o} }
 
-// Stats returns the counts of this process.
-func (s *Service) Stats() *Stats { return &s.stats }
-
 // Give stores that the viewer of a query likes a user's score. Repeating it changes nothing.
 // CodeNotFound if the viewer is not shown such a score, CodeValidationFailed if the two are
 // the same, otherwise the errors of ranking.Service.Score. One statement besides those of
@@ -59,16 +46,9 @@ func (s *Service) Give(ctx context.Context, q ranking.Query, user models.UserID)
 	if err != nil {
 		return err
 	}
-	given, err := s.o.Store.give(ctx, models.Like{
+	return models.Public("store a like", s.o.Store.give(ctx, models.Like{
 		UserID: found.User, Day: found.Day, Board: q.Board, LikedBy: found.Viewer, CreatedAt: s.o.Clock().UTC().Truncate(time.Microsecond),
-	})
-	if err != nil {
-		return models.Unavailable("store a like", err)
-	}
-	if given {
-		s.stats.Given.Add(1)
-	}
-	return nil
+	}))
 }
 
 // Withdraw takes back what Give has stored, also if the viewer is no longer shown the score.
@@ -93,14 +73,8 @@ func (s *Service) Withdraw(ctx context.Context, q ranking.Query, user models.Use
 	if err != nil || rows[0] == 0 || rows[1] == 0 {
 		return err
 	}
-	withdrawn, err := s.o.Store.withdraw(ctx, models.Like{UserID: rows[0], Day: bucket.Day, Board: q.Board, LikedBy: rows[1]})
-	if err != nil {
-		return models.Unavailable("withdraw a like", err)
-	}
-	if withdrawn {
-		s.stats.Withdrawn.Add(1)
-	}
-	return nil
+	err = s.o.Store.withdraw(ctx, models.Like{UserID: rows[0], Day: bucket.Day, Board: q.Board, LikedBy: rows[1]})
+	return models.Public("withdraw a like", err)
 }
 
 // Liker is a user who likes a score.

@@ -32,36 +32,34 @@ func NewStore(db *gorm.DB, outbox *outcomes.Outbox) *Store { return &Store{db: d
 // like l.
 var shown = visible.ToViewer("l.liked_by") + ` AND (l.liked_by = ? OR ` + visible.Exists("l.liked_by") + `)`
 
-// give stores a like, unless it is stored, and reports whether it has changed anything. The
-// first time it writes the outcome, if the liked user is shown the other one.
-func (s *Store) give(ctx context.Context, like models.Like) (given bool, err error) {
+// give stores a like, unless it is stored. The first time it writes the outcome, if the liked
+// user is shown the other one.
+func (s *Store) give(ctx context.Context, like models.Like) error {
 	if !s.outbox.Wants(models.OutcomeLikeGiven) {
 		return store(s.db.WithContext(ctx), like, nil)
 	}
-	err = s.db.WithContext(ctx).Transaction(func(db *gorm.DB) error {
-		given, err = store(db, like, func() error { return s.announce(db, like) })
-		return err
+	err := s.db.WithContext(ctx).Transaction(func(db *gorm.DB) error {
+		return store(db, like, func() error { return s.announce(db, like) })
 	})
-	if err == nil && given {
+	if err == nil {
 		failpoint.Hit("outcomes.like_committed")
 	}
-	return given, err
+	return err
 }
 
 // store stores a like, and calls first, which may be nil, if it is the first time.
-func store(db *gorm.DB, like models.Like, first func() error) (given bool, err error) {
+func store(db *gorm.DB, like models.Like, first func() error) error {
 	result := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&like)
-	if result.Error != nil {
-		return false, fmt.Errorf("store like: %w", result.Error)
+	switch {
+	case result.Error != nil:
+		return fmt.Errorf("store like: %w", result.Error)
+	case result.RowsAffected == 0:
+		return models.Wrap("store like again", db.Model(&like).Where("withdrawn").Update("withdrawn", false).Error)
+	case first != nil:
+		return first()
+	default:
+		return nil
 	}
-	if result.RowsAffected > 0 {
-		if first != nil {
-			err = first()
-		}
-		return true, err
-	}
-	result = db.Model(&like).Where("withdrawn").Update("withdrawn", false)
-	return result.RowsAffected > 0, models.Wrap("store like again", result.Error)
 }
 
 // announce writes the outcome of a new like.
@@ -81,10 +79,9 @@ func (s *Store) announce(db *gorm.DB, like models.Like) error {
 	})
 }
 
-// withdraw withdraws a like, and reports whether there was one. One statement.
-func (s *Store) withdraw(ctx context.Context, like models.Like) (bool, error) {
-	result := s.db.WithContext(ctx).Model(&like).Where("NOT withdrawn").Update("withdrawn", true)
-	return result.RowsAffected > 0, result.Error
+// withdraw withdraws a like, if there is one. One statement.
+func (s *Store) withdraw(ctx context.Context, like models.Like) error {
+	return s.db.WithContext(ctx).Model(&like).Where("NOT withdrawn").Update("withdrawn", true).Error
 }
 
 // Counts returns the likes of users' scores on a day that a viewer is shown. Users without any
