@@ -59,7 +59,6 @@ var listArchives = operation{
 	id:          "listArchiveRuns",
 	summary:     "List the runs of the archive",
 	description: "The runs of the nightly archival, newest first, with their figures; `?state=failed` lists the runs that failed and why.",
-	errors:      []models.Code{models.CodeInvalidCursor},
 }
 
 type listArchivesInput struct {
@@ -95,8 +94,8 @@ var startArchive = operation{
 		"The run continues after the answer; GET /v1/admin/archives shows its progress. bucket_hot: it is too early; archive_running: a run of this day is under way, or two runs of other days. " +
 		"With `?dry_run=true` the answer, a 200, is the run that would begin, or the last one if nothing is left to do.",
 	otherStatus: http.StatusAccepted,
-	errors: bodyErrors(models.CodeBoardNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeBucketHot, models.CodeArchiveRunning,
-		models.CodeDateInFuture),
+	errors: []models.Code{models.CodeBoardNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeBucketHot, models.CodeArchiveRunning,
+		models.CodeDateInFuture},
 }
 
 type startArchiveInput struct {
@@ -110,10 +109,7 @@ type newArchiveRun struct {
 	Bucket string `json:"bucket" doc:"The day, YYYY-MM-DD, or event" example:"2026-11-16"`
 }
 
-func (in *startArchiveInput) about() (e audit.Entry, dryRun bool) {
-	e.Board, e.Bucket = in.Body.Board, in.Body.Bucket
-	return e, in.DryRun.DryRun
-}
+func (in *startArchiveInput) about(e *audit.Entry) { e.Board, e.Bucket = in.Body.Board, in.Body.Bucket }
 
 func (h *archiveHandlers) start(ctx context.Context, in *startArchiveInput) (*statusOutput[archiveRun], error) {
 	b, err := h.boards.Board(in.Body.Board)
@@ -130,13 +126,10 @@ func (h *archiveHandlers) start(ctx context.Context, in *startArchiveInput) (*st
 	if err != nil {
 		return nil, err
 	}
-	begin, status := h.archive.Start, http.StatusAccepted
-	if in.DryRun.DryRun {
-		begin, status = h.archive.Next, http.StatusOK
+	begin := h.archive.Start
+	if in.isDryRun() {
+		begin = h.archive.Next
 	}
 	run, err := begin(ctx, bucket)
-	if err != nil {
-		return nil, err
-	}
-	return &statusOutput[archiveRun]{status, archiveRunOf(run)}, nil
+	return statusOutputOf(in.status(http.StatusAccepted), archiveRunOf(run), err)
 }

@@ -20,8 +20,9 @@ type AuditLog interface {
 // auditedInput is the input of a call that is registered by registerAudited.
 type auditedInput[I any] interface {
 	*I
-	// about returns what the call concerns, and whether the call is a dry run.
-	about() (e audit.Entry, dryRun bool)
+	// about sets what the call concerns.
+	about(e *audit.Entry)
+	isDryRun() bool
 }
 
 // registerAudited adds a call by which an operator modifies something. It is written to the
@@ -32,15 +33,17 @@ func registerAudited[I any, In auditedInput[I], O any](
 ) {
 	described.audited = true
 	register(api, route, byAdmin, func(ctx context.Context, in *I) (*O, error) {
-		entry, dryRun := In(in).about()
-		if dryRun {
+		if In(in).isDryRun() {
 			return handler(ctx, in)
 		}
 		operator, err := operatorFrom(ctx)
 		if err != nil {
 			return nil, err
 		}
-		entry.Actor, entry.Action, entry.RequestID = string(operator), described.id, callerFrom(ctx).requestID
+		entry := audit.Entry{AuditEntry: models.AuditEntry{
+			Actor: string(operator), Action: described.id, RequestID: callerFrom(ctx).requestID,
+		}}
+		In(in).about(&entry)
 		finish, err := log.Begin(ctx, entry)
 		if err != nil {
 			return nil, err
@@ -62,7 +65,6 @@ var listAudit = operation{
 	summary: "List what operators have changed",
 	description: "Every changing call of an operator, newest first, refused and failed ones included. " +
 		"`?user_id=1001` lists what was done about one user.",
-	errors: []models.Code{models.CodeInvalidCursor},
 }
 
 // auditEntry is an entry of the audit log as operators see it.

@@ -46,7 +46,7 @@ var uploadBatch = operation{
 	bodies:      []any{userTotals{}},
 	list:        true,
 	otherStatus: http.StatusAccepted,
-	errors:      bodyErrors(models.CodeBoardNotFound, models.CodeBoardKind),
+	errors:      []models.Code{models.CodeBoardNotFound, models.CodeBoardKind},
 	redisOnly:   true,
 }
 

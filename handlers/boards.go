@@ -121,7 +121,7 @@ var defineBoard = operation{
 		"The process that takes the call uses it at once, the others within seconds. The properties of a bucket never change once it exists. " +
 		"With `?dry_run=true` the answer, a 200, is the board as it would be.",
 	otherStatus: http.StatusCreated,
-	errors:      bodyErrors(models.CodeBoardExists),
+	errors:      []models.Code{models.CodeBoardExists},
 }
 
 // newBoard is the definition of a board.
@@ -145,10 +145,7 @@ type defineInput struct {
 	Body newBoard
 }
 
-func (in *defineInput) about() (e audit.Entry, dryRun bool) {
-	e.Board = in.Body.Name
-	return e, in.DryRun.DryRun
-}
+func (in *defineInput) about(e *audit.Entry) { e.Board = in.Body.Name }
 
 // boardDefinition is a definition with the properties that follow from it.
 type boardDefinition struct {
@@ -180,20 +177,15 @@ func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*statusOut
 	b, err := h.boards.Add(ctx, models.Board{
 		Name: d.Name, Kind: d.Kind, TimeZone: d.TimeZone, OpenDays: openDays, MaxScore: d.MaxScore, Shards: d.Shards, Global: d.Global,
 		StartsAt: d.StartsAt, EndsAt: d.EndsAt, WindowHours: d.WindowHours, ChangeStream: d.ChangeStream, ReviewAbove: d.ReviewAbove,
-	}, in.DryRun.DryRun)
+	}, in.isDryRun())
 	if err != nil {
 		return nil, err
 	}
 	shown, err := h.definition(b)
-	if err != nil {
-		return nil, err
-	}
-	status := http.StatusCreated
-	if in.DryRun.DryRun {
-		status = http.StatusOK
+	if in.isDryRun() {
 		shown.CreatedAt = models.TimestampOf(h.clock())
 	}
-	return &statusOutput[boardDefinition]{status, shown}, nil
+	return statusOutputOf(in.status(http.StatusCreated), shown, err)
 }
 
 var showBoard = operation{

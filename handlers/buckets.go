@@ -24,7 +24,7 @@ var listBuckets = operation{
 	description: "The buckets of a board, newest first: its days, or the only bucket of an event or rolling board. " +
 		"Days for which nothing was ever reported have none. " +
 		"Totals of days that are not archived are read from Redis; they are null while it does not answer.",
-	errors: []models.Code{models.CodeBoardNotFound, models.CodeInvalidCursor},
+	errors: []models.Code{models.CodeBoardNotFound},
 }
 
 type listBucketsInput struct {

@@ -28,6 +28,16 @@ type DryRun struct {
 	DryRun bool `query:"dry_run" doc:"Change nothing, and only say what would change"`
 }
 
+func (in DryRun) isDryRun() bool { return in.DryRun }
+
+// status returns the status of a call that has succeeded: done, or 200 for a dry run.
+func (in DryRun) status(done int) int {
+	if in.DryRun {
+		return http.StatusOK
+	}
+	return done
+}
+
 // correction is a correction as operators see it.
 type correction struct {
 	ID         *string               `json:"id" nullable:"true" doc:"The correction's id in other calls; null in a dry run"`
@@ -89,8 +99,8 @@ var createCorrection = operation{
 		"correction_raises: the score is more than the user has; correction_exists: another correction holds; " +
 		"board_kind: the board takes no date, or it is a rolling board, whose scores can't be set; not_found: nothing was reported for that day.",
 	otherStatus: http.StatusCreated,
-	errors: bodyErrors(models.CodeBoardNotFound, models.CodeUserNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeDateInFuture,
-		models.CodeCorrectionRaises, models.CodeCorrectionExists),
+	errors: []models.Code{models.CodeBoardNotFound, models.CodeUserNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeDateInFuture,
+		models.CodeCorrectionRaises, models.CodeCorrectionExists},
 }
 
 type createCorrectionInput struct {
@@ -108,12 +118,11 @@ type newCorrection struct {
 	Reason string                `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"the phone was shaken"`
 }
 
-func (in *createCorrectionInput) about() (e audit.Entry, dryRun bool) {
+func (in *createCorrectionInput) about(e *audit.Entry) {
 	e.User, e.Board, e.Reason = in.Body.UserID, in.Body.Board, in.Body.Reason
 	if in.Body.Date != nil {
 		e.Bucket = *in.Body.Date
 	}
-	return e, in.DryRun.DryRun
 }
 
 func (h *correctionHandlers) create(ctx context.Context, in *createCorrectionInput) (*statusOutput[correction], error) {
@@ -123,7 +132,7 @@ func (h *correctionHandlers) create(ctx context.Context, in *createCorrectionInp
 	}
 	b := in.Body
 	r := corrections.Request{
-		Board: b.Board, User: b.UserID, Kind: b.Kind, Score: b.Score, Reason: b.Reason, Actor: string(operator), DryRun: in.DryRun.DryRun,
+		Board: b.Board, User: b.UserID, Kind: b.Kind, Score: b.Score, Reason: b.Reason, Actor: string(operator), DryRun: in.isDryRun(),
 	}
 	if b.Date != nil {
 		day, err := models.ParseDate(*b.Date)
@@ -133,14 +142,7 @@ func (h *correctionHandlers) create(ctx context.Context, in *createCorrectionInp
 		r.Date = &day
 	}
 	c, err := h.corrections.Create(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	status := http.StatusCreated
-	if r.DryRun {
-		status = http.StatusOK
-	}
-	return &statusOutput[correction]{status, correctionOf(c)}, nil
+	return statusOutputOf(in.status(http.StatusCreated), correctionOf(c), err)
 }
 
 var liftCorrection = operation{
@@ -148,7 +150,7 @@ var liftCorrection = operation{
 	summary: "Lift a correction",
 	description: "Ends a correction: all that was reported or counted for the user counts again, also what came while it held. " +
 		"One that was lifted before stays as it is. Archived days and events are ranked anew by a job; until then the state is pending.",
-	errors: bodyErrors(models.CodeNotFound),
+	errors: []models.Code{models.CodeNotFound},
 }
 
 type liftCorrectionInput struct {
@@ -162,9 +164,8 @@ type correctionLifting struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"it was a marathon"`
 }
 
-func (in *liftCorrectionInput) about() (e audit.Entry, dryRun bool) {
+func (in *liftCorrectionInput) about(e *audit.Entry) {
 	e.Target, e.Reason = strconv.FormatInt(in.ID, 10), in.Body.Reason
-	return e, in.DryRun.DryRun
 }
 
 func (h *correctionHandlers) lift(ctx context.Context, in *liftCorrectionInput) (*output[correction], error) {
@@ -173,7 +174,7 @@ func (h *correctionHandlers) lift(ctx context.Context, in *liftCorrectionInput) 
 		return nil, err
 	}
 	c, err := h.corrections.Lift(ctx, corrections.Lifting{
-		ID: in.ID, Reason: in.Body.Reason, Actor: string(operator), DryRun: in.DryRun.DryRun,
+		ID: in.ID, Reason: in.Body.Reason, Actor: string(operator), DryRun: in.isDryRun(),
 	})
 	return outputOf(correctionOf(c), err)
 }
@@ -182,7 +183,6 @@ var listCorrections = operation{
 	id:          "listCorrections",
 	summary:     "List the corrections",
 	description: "Every correction that was ever made, newest first; `?active=true` lists those that hold.",
-	errors:      []models.Code{models.CodeInvalidCursor},
 }
 
 type listCorrectionsInput struct {

@@ -3,7 +3,6 @@ package handlers
 import (
 	"context"
 	"encoding/base64"
-	"net/http"
 	"strconv"
 
 	"stepboard/models"
@@ -32,7 +31,6 @@ var listDeadLetters = operation{
 	summary: "List what could not be applied",
 	description: "Updates that were accepted into the queue and can't be applied, newest first, with the reason. " +
 		"A message that can't be decoded is shown as it was queued.",
-	errors: []models.Code{models.CodeInvalidCursor},
 }
 
 // deadLetter is a dead letter as operators see it. What the update says is null if the
@@ -96,34 +94,29 @@ type deadLetterInput struct {
 	DryRun
 }
 
-func (in *deadLetterInput) about() (e audit.Entry, dryRun bool) {
-	e.Target = strconv.FormatInt(in.ID, 10)
-	return e, in.DryRun.DryRun
-}
+func (in *deadLetterInput) about(e *audit.Entry) { e.Target = strconv.FormatInt(in.ID, 10) }
 
 var replayDeadLetter = operation{
 	id:      "replayDeadLetter",
 	summary: "Apply a dead letter after all",
 	description: "Applies the update and removes it from the list, once the reason for its failure is repaired. " +
 		"If it still can't be applied, validation_failed says why. With `?dry_run=true` it is only checked.",
-	status: http.StatusNoContent,
 	errors: []models.Code{models.CodeNotFound},
 }
 
 func (h *deadLetterHandlers) replay(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
-	return nil, h.deadLetters.Replay(ctx, in.ID, in.DryRun.DryRun)
+	return nil, h.deadLetters.Replay(ctx, in.ID, in.isDryRun())
 }
 
 var deleteDeadLetter = operation{
 	id:          "deleteDeadLetter",
 	summary:     "Delete a dead letter",
 	description: "Deletes the update for good. If it does not exist, nothing changes. With `?dry_run=true` not_found says that it does not exist.",
-	status:      http.StatusNoContent,
 	errors:      []models.Code{models.CodeNotFound},
 }
 
 func (h *deadLetterHandlers) delete(ctx context.Context, in *deadLetterInput) (*struct{}, error) {
-	return nil, h.deadLetters.Delete(ctx, in.ID, in.DryRun.DryRun)
+	return nil, h.deadLetters.Delete(ctx, in.ID, in.isDryRun())
 }
 
 // maxSelected is how many dead letters a call handles at most.
@@ -148,10 +141,9 @@ type filterStruct struct {
 	Reason string `json:"reason,omitempty" pattern:"^[ -~]*$" maxLength:"500" doc:"Only those with exactly this reason"`
 }
 
-func (in *selectedInput) about() (e audit.Entry, dryRun bool) {
+func (in *selectedInput) about(e *audit.Entry) {
 	f := in.Body.Filter
 	e.Board, e.Bucket, e.Target, e.Reason = f.Board, f.Bucket, f.Reason, in.Body.Reason
-	return e, in.DryRun.DryRun
 }
 
 // query returns what the call selects.
@@ -180,7 +172,6 @@ var replayDeadLetters = operation{
 	summary: "Apply the dead letters of a filter",
 	description: "Applies the updates that match, newest first, at most 1,000, and removes those that were applied from the list. " +
 		"Call again with next_through as through until it is null.",
-	errors: bodyErrors(),
 }
 
 func (h *deadLetterHandlers) replaySelected(ctx context.Context, in *selectedInput) (*output[handledDeadLetters], error) {
@@ -192,7 +183,6 @@ var deleteDeadLetters = operation{
 	summary: "Delete the dead letters of a filter",
 	description: "Deletes the updates that match for good, newest first, at most 1,000. " +
 		"Call again with next_through as through until it is null.",
-	errors: bodyErrors(),
 }
 
 func (h *deadLetterHandlers) deleteSelected(ctx context.Context, in *selectedInput) (*output[handledDeadLetters], error) {
@@ -208,7 +198,7 @@ func handleSelected(
 	if err != nil {
 		return nil, err
 	}
-	handled, err := handle(ctx, q, in.DryRun.DryRun)
+	handled, err := handle(ctx, q, in.isDryRun())
 	if err != nil {
 		return nil, err
 	}

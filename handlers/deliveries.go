@@ -48,17 +48,18 @@ func deliveryOf(d outcomes.Delivery) webhookDelivery {
 	shown := webhookDelivery{
 		ID: strconv.FormatInt(d.ID, 10), WebhookID: d.MessageID, Target: d.Target, Event: d.Type, State: d.State,
 		Attempts: d.Attempts, CreatedAt: models.TimestampOf(d.CreatedAt), FinishedAt: timestampIfAny(d.FinishedAt),
-		Last: make([]webhookAttempt, len(d.Last)),
+		Last: answersOf(d.Last, attemptOf),
 	}
 	if d.State == models.DeliveryWaiting {
 		shown.NextAt = timestampIfAny(&d.NextAttemptAt)
 	}
-	for i, a := range d.Last {
-		shown.Last[i] = webhookAttempt{
-			Number: a.Number, StartedAt: models.TimestampOf(a.StartedAt), TookMS: a.TookMS, Status: unlessZero(a.Status), Error: a.Error,
-		}
-	}
 	return shown
+}
+
+func attemptOf(a models.DeliveryAttempt) webhookAttempt {
+	return webhookAttempt{
+		Number: a.Number, StartedAt: models.TimestampOf(a.StartedAt), TookMS: a.TookMS, Status: unlessZero(a.Status), Error: a.Error,
+	}
 }
 
 var listDeliveries = operation{
@@ -66,7 +67,6 @@ var listDeliveries = operation{
 	summary: "List deliveries of webhooks",
 	description: "The deliveries of webhooks, newest first, each with its last attempts. Finished ones are kept for 30 days; " +
 		"`?state=failed` lists those that were given up.",
-	errors: []models.Code{models.CodeInvalidCursor},
 }
 
 type listDeliveriesInput struct {
@@ -101,10 +101,7 @@ type replayDeliveryInput struct {
 	DryRun
 }
 
-func (in *replayDeliveryInput) about() (e audit.Entry, dryRun bool) {
-	e.Target = strconv.FormatInt(in.ID, 10)
-	return e, in.DryRun.DryRun
-}
+func (in *replayDeliveryInput) about(e *audit.Entry) { e.Target = strconv.FormatInt(in.ID, 10) }
 
 var replayDelivery = operation{
 	id:      "replayWebhookDelivery",
@@ -115,6 +112,6 @@ var replayDelivery = operation{
 }
 
 func (h *deliveryHandlers) replay(ctx context.Context, in *replayDeliveryInput) (*output[webhookDelivery], error) {
-	found, err := h.deliveries.Replay(ctx, in.ID, in.DryRun.DryRun)
+	found, err := h.deliveries.Replay(ctx, in.ID, in.isDryRun())
 	return outputOf(deliveryOf(found), err)
 }

@@ -37,7 +37,7 @@ var eraseSelf = operation{
 	description: erasureEffect + " Take the user's tokens away as well: with one that is still valid the user comes into being again " +
 		"by the next upload.",
 	status: http.StatusAccepted,
-	errors: bodyErrors(models.CodeUserNotFound),
+	errors: []models.Code{models.CodeUserNotFound},
 }
 
 // eraseSelfInput has a body, so that a DELETE that was sent by mistake erases nobody.
@@ -63,7 +63,7 @@ var eraseUserAsOperator = operation{
 	summary:     "Erase a user",
 	description: erasureEffect + " The audit log keeps the reason, which should not name the user.",
 	otherStatus: http.StatusAccepted,
-	errors:      bodyErrors(models.CodeUserNotFound),
+	errors:      []models.Code{models.CodeUserNotFound},
 }
 
 // newErasure names an erasure that has begun.
@@ -71,19 +71,17 @@ type newErasure struct {
 	ErasureID *string `json:"erasure_id" nullable:"true" doc:"The erasure's id in the list of operators; null in a dry run" example:"1"`
 }
 
-func (h *erasureHandlers) begin(ctx context.Context, user models.UserID, dryRun bool) (*statusOutput[newErasure], error) {
-	e, err := h.erasures.Begin(ctx, user, dryRun)
-	if err != nil {
-		return nil, err
+func (h *erasureHandlers) begin(ctx context.Context, user models.UserID, how DryRun) (*statusOutput[newErasure], error) {
+	e, err := h.erasures.Begin(ctx, user, how.isDryRun())
+	var begun newErasure
+	if !how.isDryRun() {
+		begun.ErasureID = new(strconv.FormatInt(e.ID, 10))
 	}
-	if dryRun {
-		return &statusOutput[newErasure]{Status: http.StatusOK}, nil
-	}
-	return &statusOutput[newErasure]{http.StatusAccepted, newErasure{new(strconv.FormatInt(e.ID, 10))}}, nil
+	return statusOutputOf(how.status(http.StatusAccepted), begun, err)
 }
 
 func (h *erasureHandlers) eraseSelf(ctx context.Context, user models.UserID, _ *eraseSelfInput) (*statusOutput[newErasure], error) {
-	return h.begin(ctx, user, false)
+	return h.begin(ctx, user, DryRun{})
 }
 
 type eraseUserInput struct {
@@ -91,7 +89,7 @@ type eraseUserInput struct {
 }
 
 func (h *erasureHandlers) eraseUser(ctx context.Context, in *eraseUserInput) (*statusOutput[newErasure], error) {
-	return h.begin(ctx, in.ID, false)
+	return h.begin(ctx, in.ID, DryRun{})
 }
 
 type eraseUserAsOperatorInput struct {
@@ -104,20 +102,16 @@ type erasureReason struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"asked for by letter"`
 }
 
-func (in *eraseUserAsOperatorInput) about() (e audit.Entry, dryRun bool) {
-	e.User, e.Reason = in.ID, in.Body.Reason
-	return e, in.DryRun.DryRun
-}
+func (in *eraseUserAsOperatorInput) about(e *audit.Entry) { e.User, e.Reason = in.ID, in.Body.Reason }
 
 func (h *erasureHandlers) eraseAsOperator(ctx context.Context, in *eraseUserAsOperatorInput) (*statusOutput[newErasure], error) {
-	return h.begin(ctx, in.ID, in.DryRun.DryRun)
+	return h.begin(ctx, in.ID, in.DryRun)
 }
 
 var listErasures = operation{
 	id:          "listErasures",
 	summary:     "List erasures",
 	description: "The erasures of users, newest first, and how far they are.",
-	errors:      []models.Code{models.CodeInvalidCursor},
 }
 
 // erasure says how far an erasure is.

@@ -81,7 +81,7 @@ var joinFriend = operation{
 	summary: "Become friends by an invite code",
 	description: "Become a friend of the user who has the invite code, such as `{\"invite_code\":\"HX3PQ7N5B6RDZBNC\"}`. Lower case and spaces around it are accepted. " +
 		"Who does so again gets the same answer. A user may try ten codes a minute, those of groups included (setting limits.joins_per_minute).",
-	errors: bodyErrors(models.CodeNotFound, models.CodeFriendLimit),
+	errors: []models.Code{models.CodeNotFound, models.CodeFriendLimit},
 }
 
 type joinFriendInput struct {

@@ -27,7 +27,6 @@ var listFriendRequests = operation{
 	id:          "listFriendRequests",
 	summary:     "List one's friend requests",
 	description: "One page of the pending requests, incoming and outgoing, newest first. Outgoing ones show no nickname and no avatar.",
-	errors:      []models.Code{models.CodeInvalidCursor},
 }
 
 // direction says which of two users has sent a request.
@@ -83,7 +82,7 @@ var sendFriendRequest = operation{
 		"201 means that this call created the request or the friendship, 200 that it existed before. " +
 		"429 `request_limit` means that the caller has too many requests that wait for an answer, or has sent too many within a day.",
 	otherStatus: http.StatusCreated,
-	errors:      bodyErrors(models.CodeUserNotFound, models.CodeFriendLimit, models.CodeRequestLimit),
+	errors:      []models.Code{models.CodeUserNotFound, models.CodeFriendLimit, models.CodeRequestLimit},
 }
 
 type askInput struct {
@@ -101,15 +100,12 @@ type friendStatus struct {
 }
 
 func (h *friendRequestHandlers) send(ctx context.Context, user models.UserID, in *askInput) (*statusOutput[friendStatus], error) {
-	status, created, err := h.service.SendRequest(ctx, user, in.Body.UserID)
-	if err != nil {
-		return nil, err
-	}
-	out := &statusOutput[friendStatus]{http.StatusOK, friendStatus{status}}
+	relation, created, err := h.service.SendRequest(ctx, user, in.Body.UserID)
+	status := http.StatusOK
 	if created {
-		out.Status = http.StatusCreated
+		status = http.StatusCreated
 	}
-	return out, nil
+	return statusOutputOf(status, friendStatus{relation}, err)
 }
 
 var acceptFriendRequest = operation{
@@ -128,7 +124,6 @@ var declineFriendRequest = operation{
 	summary: "Decline or withdraw a request",
 	description: "Decline the request that the user {id} has sent, or withdraw the one sent to that user. If there is no request, nothing changes. " +
 		"A declined request stays pending for its sender, whose further requests do not reach the caller for seven days.",
-	status: http.StatusNoContent,
 }
 
 func (h *friendRequestHandlers) decline(ctx context.Context, user models.UserID, in *OtherInput) (*struct{}, error) {

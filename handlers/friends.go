@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"net/http"
 	"slices"
 
 	"stepboard/models"
@@ -26,7 +25,6 @@ var listFriends = operation{
 	id:          "listFriends",
 	summary:     "List one's friends",
 	description: "One page of the user's friends: `?limit=50`, then `&cursor=` with the page's next_cursor.",
-	errors:      []models.Code{models.CodeInvalidCursor},
 }
 
 // ListInput picks a page of a list of the user that the request acts for.
@@ -67,7 +65,6 @@ var removeFriend = operation{
 	id:          "removeFriend",
 	summary:     "End a friendship",
 	description: "Ends the friendship on both sides. If the two are not friends, nothing changes.",
-	status:      http.StatusNoContent,
 }
 
 // OtherInput names another user in the path.
@@ -87,7 +84,7 @@ var replaceFriends = operation{
 		"An empty list ends all of the user's friendships.",
 	bodies: []any{friendIDs{}},
 	list:   true,
-	errors: bodyErrors(models.CodeFriendLimit),
+	errors: []models.Code{models.CodeFriendLimit},
 }
 
 // friendIDs is the body of replaceFriends.

@@ -43,9 +43,7 @@ type groupInvitation struct {
 
 func (h *groupInviteHandlers) invitation(ctx context.Context, user models.UserID, in *GroupCodeInput) (*output[groupInvitation], error) {
 	i, err := h.service.Invitation(ctx, user, in.Code)
-	return outputOf(groupInvitation{
-		GroupID: i.GroupID, Name: i.Name, Members: i.Members, Member: i.Member, OwnerID: i.OwnerID, Nickname: i.Nickname, AvatarURL: i.AvatarURL,
-	}, err)
+	return outputOf(groupInvitation(i), err)
 }
 
 var joinGroup = operation{
@@ -54,7 +52,7 @@ var joinGroup = operation{
 	description: "Join the group with an invite code, such as `{\"invite_code\":\"KX7WQ2M5A4TDZBNC\"}`. Lower case and spaces around it are accepted. " +
 		"A member who joins again gets the same answer. A group has at most 500 members, and a user is in at most 50 groups. " +
 		"A user may try ten codes a minute (setting limits.joins_per_minute).",
-	errors: bodyErrors(models.CodeNotFound, models.CodeGroupFull, models.CodeGroupLimit),
+	errors: []models.Code{models.CodeNotFound, models.CodeGroupFull, models.CodeGroupLimit},
 }
 
 type joinInput struct {

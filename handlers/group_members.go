@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"net/http"
 
 	"stepboard/models"
 	"stepboard/services/people/groups"
@@ -27,7 +26,7 @@ var getGroup = operation{
 	summary: "Look at a group",
 	description: "A group that the user is in, and one page of its members: `?limit=50`, then `&cursor=` with the page's next_cursor. " +
 		"Every member sees the invite code.",
-	errors: []models.Code{models.CodeNotFound, models.CodeInvalidCursor},
+	errors: []models.Code{models.CodeNotFound},
 }
 
 type showGroupInput struct {
@@ -75,7 +74,6 @@ var removeMember = operation{
 	description: "Leave a group with one's own id as {id}, or remove somebody as its owner. If {id} is not a member, nothing changes. " +
 		"After an owner has left, the member who joined first is the owner; a group without members ends. " +
 		"After a removal the group has another invite code.",
-	status: http.StatusNoContent,
 	errors: []models.Code{models.CodeNotFound},
 }
 
@@ -96,7 +94,7 @@ var replaceMembers = operation{
 		"A group that a user has made is 403.",
 	bodies: []any{memberIDs{}},
 	list:   true,
-	errors: bodyErrors(models.CodeGroupFull, models.CodeGroupLimit),
+	errors: []models.Code{models.CodeGroupFull, models.CodeGroupLimit},
 }
 
 // memberIDs is the body of replaceMembers.

@@ -87,7 +87,7 @@ var createGroup = operation{
 	description: "Make a group, such as `{\"name\":\"Family\"}`, with the user as its owner and only member. Others join by its invite_code. " +
 		"A user is in at most 50 groups. A call that is repeated makes another group.",
 	status: http.StatusCreated,
-	errors: bodyErrors(models.CodeGroupLimit),
+	errors: []models.Code{models.CodeGroupLimit},
 }
 
 // newGroup holds the settings of a group that its owner decides.
@@ -138,7 +138,7 @@ var changeGroup = operation{
 		"`{\"name\":\"Family\",\"challenge\":{\"from\":\"2026-11-16\",\"to\":\"2026-11-29\"}}`. Both are replaced: without challenge, the group has none. " +
 		"A challenge has at most 31 days; its ranking is that of the group with the same from and to. " +
 		"Only the owner may change a group, others get 403.",
-	errors: bodyErrors(models.CodeNotFound),
+	errors: []models.Code{models.CodeNotFound},
 }
 
 type changeGroupInput struct {
@@ -169,7 +169,6 @@ var deleteGroup = operation{
 	id:          "deleteGroup",
 	summary:     "End a group",
 	description: "End a group for all of its members. Only its owner may, other members get 403. For anybody else nothing changes.",
-	status:      http.StatusNoContent,
 }
 
 func (h *groupHandlers) end(ctx context.Context, user models.UserID, in *GroupInput) (*struct{}, error) {

@@ -73,11 +73,7 @@ type history struct {
 	Partial bool           `json:"partial" doc:"True if the most recent days are missing because they can't be read right now"`
 }
 
-func (h *historyHandlers) list(ctx context.Context, viewer models.UserID, in *historyInput) (*output[history], error) {
-	q, err := in.query(viewer)
-	if err != nil {
-		return nil, err
-	}
+func (h *historyHandlers) list(ctx context.Context, q ranking.HistoryQuery, _ *historyInput) (*output[history], error) {
 	found, err := h.history.History(ctx, q)
 	if err != nil {
 		return nil, err
@@ -124,11 +120,7 @@ type summary struct {
 	Streak  streak   `json:"streak" doc:"Days in a row with the goal or more"`
 }
 
-func (h *historyHandlers) sum(ctx context.Context, viewer models.UserID, in *summaryInput) (*output[summary], error) {
-	q, err := in.query(viewer)
-	if err != nil {
-		return nil, err
-	}
+func (h *historyHandlers) sum(ctx context.Context, q ranking.HistoryQuery, in *summaryInput) (*output[summary], error) {
 	sums, err := h.history.DaySums(ctx, q, in.Goal)
 	if err != nil {
 		return nil, err

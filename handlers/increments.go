@@ -51,8 +51,8 @@ var addIncrements = operation{
 		"Increments of one user that are counted together all have the reached_at of the latest.",
 	bodies: []any{increment{}, increments{}},
 	list:   true,
-	errors: bodyErrors(models.CodeBoardNotFound, models.CodeBoardKind, models.CodeEventIDConflict,
-		models.CodeScoreOutOfRange, models.CodeEventNotOpen),
+	errors: []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeEventIDConflict,
+		models.CodeScoreOutOfRange, models.CodeEventNotOpen},
 }
 
 type incrementsInput struct {

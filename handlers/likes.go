@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"net/http"
 
 	"stepboard/models"
 	"stepboard/services/rankings/likes"
@@ -31,7 +30,6 @@ var giveLike = operation{
 	summary: "Like a score",
 	description: "Like the score of a friend, or of a fellow member of a group, on one day of a daily board, such as `?date=2026-11-19`. " +
 		"404 `not_found` if no ranking of these shows the user such a score. Repeating it changes nothing.",
-	status: http.StatusNoContent,
 	errors: dayErrors(models.CodeNotFound),
 }
 
@@ -40,11 +38,7 @@ type likeInput struct {
 	DayInput
 }
 
-func (h *likeHandlers) give(ctx context.Context, viewer models.UserID, in *likeInput) (*struct{}, error) {
-	q, err := in.query(viewer)
-	if err != nil {
-		return nil, err
-	}
+func (h *likeHandlers) give(ctx context.Context, q ranking.Query, in *likeInput) (*struct{}, error) {
 	return nil, h.service.Give(ctx, q, in.ID)
 }
 
@@ -52,15 +46,10 @@ var withdrawLike = operation{
 	id:          "withdrawLike",
 	summary:     "Withdraw a like",
 	description: "Take back a like, also of a score that the user is no longer shown. If there is none, nothing changes.",
-	status:      http.StatusNoContent,
 	errors:      dayErrors(),
 }
 
-func (h *likeHandlers) withdraw(ctx context.Context, viewer models.UserID, in *likeInput) (*struct{}, error) {
-	q, err := in.query(viewer)
-	if err != nil {
-		return nil, err
-	}
+func (h *likeHandlers) withdraw(ctx context.Context, q ranking.Query, in *likeInput) (*struct{}, error) {
 	return nil, h.service.Withdraw(ctx, q, in.ID)
 }
 
@@ -69,7 +58,7 @@ var listLikes = operation{
 	summary: "List who likes a score",
 	description: "One page of those who like a score of one's own or one that a ranking of friends or of a group shows, newest first. " +
 		"Those who are not shown to the user are left out.",
-	errors: dayErrors(models.CodeNotFound, models.CodeInvalidCursor),
+	errors: dayErrors(models.CodeNotFound),
 }
 
 type likesInput struct {
@@ -93,11 +82,7 @@ type likerPage struct {
 	NextCursor *string `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-func (h *likeHandlers) list(ctx context.Context, viewer models.UserID, in *likesInput) (*output[likerPage], error) {
-	q, err := in.query(viewer)
-	if err != nil {
-		return nil, err
-	}
+func (h *likeHandlers) list(ctx context.Context, q ranking.Query, in *likesInput) (*output[likerPage], error) {
 	page, err := h.service.List(ctx, q, in.ID)
 	return outputOf(likerPage{answersOf(page.Likers, likerOf), page.NextCursor}, err)
 }

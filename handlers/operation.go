@@ -20,11 +20,12 @@ type operation struct {
 	id          string
 	summary     string
 	description string
-	// status is the status on success; 0 means 200.
+	// status is the status on success; 0 means 200, or 204 if the answer has no body.
 	status int
 	// otherStatus is a second status on success, with the same body; 0 if none.
 	otherStatus int
-	// errors are the codes of errors, except those that every call may return.
+	// errors are the codes of errors, except those that every call may return, and those that follow
+	// from its input.
 	errors []models.Code
 	// bodies are zero values of the bodies that the call takes, if the handler decodes
 	// the body itself; otherwise nil.
@@ -67,6 +68,14 @@ func outputOf[Body any](body Body, err error) (*output[Body], error) {
 	return &output[Body]{body}, nil
 }
 
+// statusOutputOf returns the answer of a handler with its status, or an error if there is one.
+func statusOutputOf[Body any](status int, body Body, err error) (*statusOutput[Body], error) {
+	if err != nil {
+		return nil, err
+	}
+	return &statusOutput[Body]{status, body}, nil
+}
+
 // report says which requests of an operation read many days.
 type report struct {
 	is     func(huma.Context) bool
@@ -79,10 +88,17 @@ func always(huma.Context) bool { return true }
 // ofSpan is the report of an operation that takes a span of days.
 func ofSpan(c huma.Context) bool { return c.Query("from") != "" }
 
-// bodyErrors returns the error codes of a call that takes a body: those of every
-// body, and more.
-func bodyErrors(more ...models.Code) []models.Code {
-	return append([]models.Code{models.CodeInvalidRequest, models.CodeRequestTimeout, models.CodeBodyTooLarge}, more...)
+// inputErrors returns the error codes of every call whose input has a cursor or a body.
+func inputErrors(input reflect.Type) (codes []models.Code) {
+	if _, ok := input.FieldByName("Cursor"); ok {
+		codes = append(codes, models.CodeInvalidCursor)
+	}
+	_, body := input.FieldByName("Body")
+	_, raw := input.FieldByName("RawBody")
+	if body || raw {
+		codes = append(codes, models.CodeInvalidRequest, models.CodeRequestTimeout, models.CodeBodyTooLarge)
+	}
+	return codes
 }
 
 // commonErrors returns the error codes of every call.
@@ -141,7 +157,8 @@ func register[I, O any](api huma.API, route string, by audience, handler func(co
 			Description: http.StatusText(described.otherStatus), Content: op.Responses["200"].Content,
 		}
 	}
-	describeErrors(api.OpenAPI().Components, op.Responses, append(commonErrors(), described.errors...))
+	codes := slices.Concat(commonErrors(), inputErrors(reflect.TypeFor[I]()), described.errors)
+	describeErrors(api.OpenAPI().Components, op.Responses, codes)
 }
 
 // registerForUser adds a call that acts for a user: the one of the token, or the one whom a
@@ -158,6 +175,23 @@ func registerForUser[I any, In interface {
 			return nil, err
 		}
 		return handler(ctx, user, in)
+	}, described)
+}
+
+// registerForQuery adds a call that acts for a user and reads what its input asks for.
+func registerForQuery[I any, In interface {
+	*I
+	user(ctx context.Context) (models.UserID, error)
+	query(viewer models.UserID) (Q, error)
+}, Q, O any](
+	api huma.API, route string, handler func(ctx context.Context, q Q, in *I) (*O, error), described operation,
+) {
+	registerForUser[I, In](api, route, func(ctx context.Context, viewer models.UserID, in *I) (*O, error) {
+		q, err := In(in).query(viewer)
+		if err != nil {
+			return nil, err
+		}
+		return handler(ctx, q, in)
 	}, described)
 }
 

@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"net/http"
 
 	"stepboard/models"
 	"stepboard/services/people/privacy"
@@ -44,7 +43,6 @@ var setPrivacy = operation{
 	description: "With `{\"hidden\":true}` the user's scores are shown to nobody else: friends see the user in their lists of friends, " +
 		"but in none of their rankings, and with an empty history, and global lists show the user's line without id, name and picture. " +
 		"The user's own answers stay the same. A user may change it 20 times an hour (setting limits.hidings_per_hour).",
-	errors: bodyErrors(),
 }
 
 type setPrivacyInput struct {
@@ -108,31 +106,22 @@ type choiceOperations struct {
 	list, put, remove operation
 }
 
-// choiceErrors are the error codes of putting a user on a list.
-func choiceErrors() []models.Code {
-	return []models.Code{models.CodeUserNotFound, models.CodeChoiceLimit}
-}
-
 var hidingFrom = choiceOperations{
 	list: operation{
 		id:          "listHiddenFrom",
 		summary:     "List whom one hides from",
 		description: "One page of the users to whom the user's scores are not shown.",
-		errors:      []models.Code{models.CodeInvalidCursor},
 	},
 	put: operation{
 		id:      "hideFromUser",
 		summary: "Hide from one person",
 		description: "To that person the user looks like a friend without scores, and is anonymous in global lists. " +
 			"That person is not told. Repeating it changes nothing.",
-		status: http.StatusNoContent,
-		errors: choiceErrors(),
 	},
 	remove: operation{
 		id:          "showToUser",
 		summary:     "Be shown to a person again",
 		description: "Ends hiding from that person. If the user does not hide from them, nothing changes.",
-		status:      http.StatusNoContent,
 	},
 }
 
@@ -141,21 +130,17 @@ var muting = choiceOperations{
 		id:          "listMuted",
 		summary:     "List whom one has muted",
 		description: "One page of the users whose scores the user does not want to see.",
-		errors:      []models.Code{models.CodeInvalidCursor},
 	},
 	put: operation{
 		id:      "muteUser",
 		summary: "Mute a person",
 		description: "The user no longer sees that person's scores, as if they were a friend without scores, and sees them anonymous in global lists. " +
 			"What that person sees stays the same. Repeating it changes nothing.",
-		status: http.StatusNoContent,
-		errors: choiceErrors(),
 	},
 	remove: operation{
 		id:          "unmuteUser",
 		summary:     "See a person again",
 		description: "Ends muting that person. If they are not muted, nothing changes.",
-		status:      http.StatusNoContent,
 	},
 }
 
@@ -164,21 +149,17 @@ var blocking = choiceOperations{
 		id:          "listBlocked",
 		summary:     "List whom one has blocked",
 		description: "One page of the users whom the user has blocked.",
-		errors:      []models.Code{models.CodeInvalidCursor},
 	},
 	put: operation{
 		id:      "blockUser",
 		summary: "Block a person",
 		description: "Neither sees the other's scores any more, the friendship ends, and the user's own request to that person is withdrawn. " +
 			"Requests of that person stay pending for them, and do not reach the user; they are not told. Repeating it changes nothing.",
-		status: http.StatusNoContent,
-		errors: choiceErrors(),
 	},
 	remove: operation{
 		id:      "unblockUser",
 		summary: "Unblock a person",
 		description: "Ends blocking that person. The two are not friends again, and requests that were sent meanwhile are not delivered. " +
 			"If they are not blocked, nothing changes.",
-		status: http.StatusNoContent,
 	},
 }

@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"net/http"
 
 	"stepboard/models"
 )
@@ -49,7 +48,6 @@ var putOwnProfile = operation{
 	summary: "Set one's profile",
 	description: "Set the whole profile, such as `{\"nickname\":\"Ann\",\"avatar_url\":\"https://example.com/ann.png\"}`. " +
 		"The nickname is required and not empty; an avatar_url or cover_url that is left out becomes empty.",
-	errors: bodyErrors(),
 }
 
 type ownProfileInput struct {
@@ -66,7 +64,6 @@ var putProfile = operation{
 	summary: "Set a user's profile",
 	description: "Set a user's whole profile, such as `{\"nickname\":\"Ann\"}`. A user that does not exist yet is created. " +
 		"The nickname is required and not empty; an avatar_url or cover_url that is left out becomes empty.",
-	errors: bodyErrors(),
 }
 
 type profileInput struct {
@@ -79,7 +76,7 @@ func (h *profileHandlers) put(ctx context.Context, in *profileInput) (*output[pr
 }
 
 func (h *profileHandlers) store(ctx context.Context, user models.UserID, p newProfile) (*output[profile], error) {
-	stored, err := h.profiles.Put(ctx, user, models.Profile{Nickname: p.Nickname, AvatarURL: p.AvatarURL, CoverURL: p.CoverURL})
+	stored, err := h.profiles.Put(ctx, user, models.Profile(p))
 	return outputOf(profileOf(user, stored), err)
 }
 
@@ -93,8 +90,7 @@ var renameUser = operation{
 	description: "Give a user another id, such as `{\"to\":\"1002\"}`, which nobody has. Everything that the user has stays: scores, friends, " +
 		"groups, profile. From the answer on, the former id belongs to nobody, and other processes know that within two seconds; whoever writes " +
 		"under it after that is somebody new. Sending the call again changes nothing.",
-	status: http.StatusNoContent,
-	errors: bodyErrors(models.CodeUserNotFound, models.CodeUserExists),
+	errors: []models.Code{models.CodeUserNotFound, models.CodeUserExists},
 }
 
 type renameInput struct {

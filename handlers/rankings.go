@@ -107,14 +107,10 @@ var rankFriends = operation{
 		"The higher sum is first, and on equal sums the one that was reached first. A span may end in the future. " +
 		"Its friends times its days are at most 100,000, and of these at most 40,000 are of days that are not archived.",
 	report: ofSpan,
-	errors: dayErrors(models.CodeInvalidCursor, models.CodeSpanTooLarge),
+	errors: dayErrors(models.CodeSpanTooLarge),
 }
 
-func (h *rankingHandlers) friends(ctx context.Context, viewer models.UserID, in *CirclePageInput) (*output[*models.Ranking], error) {
-	q, err := in.query(viewer)
-	if err != nil {
-		return nil, err
-	}
+func (h *rankingHandlers) friends(ctx context.Context, q ranking.Query, _ *CirclePageInput) (*output[*models.Ranking], error) {
 	return outputOf(h.rankings.Friends(ctx, q))
 }
 
@@ -123,7 +119,7 @@ var rankGroup = operation{
 	summary: "Rank the members of a group",
 	description: "One page of the members of a group that the user is in, as GET /v1/boards/{board}/friends answers it. " +
 		"Past days show the scores of those who are members now. `?from=&to=` adds up the days of a span, as there.",
-	errors: dayErrors(models.CodeInvalidCursor, models.CodeNotFound, models.CodeSpanTooLarge),
+	errors: dayErrors(models.CodeNotFound, models.CodeSpanTooLarge),
 	report: ofSpan,
 }
 
@@ -132,11 +128,7 @@ type groupPageInput struct {
 	CirclePageInput
 }
 
-func (h *rankingHandlers) group(ctx context.Context, viewer models.UserID, in *groupPageInput) (*output[*models.Ranking], error) {
-	q, err := in.query(viewer)
-	if err != nil {
-		return nil, err
-	}
+func (h *rankingHandlers) group(ctx context.Context, q ranking.Query, in *groupPageInput) (*output[*models.Ranking], error) {
 	return outputOf(h.rankings.Group(ctx, q, in.Group))
 }
 
@@ -146,7 +138,7 @@ var rankTop = operation{
 	description: "One page of everybody, best first, with the caller's own entry in me. " +
 		"Lines of people who are not shown to the caller have no user_id, and `\"anonymous\":true`. " +
 		"The ten best of today are `?limit=10`; for the next ten, add `&cursor=` with the page's next_cursor.",
-	errors: dayErrors(models.CodeInvalidCursor),
+	errors: dayErrors(),
 }
 
 func (h *rankingHandlers) top(ctx context.Context, in *PageInput) (*output[*models.Ranking], error) {
@@ -222,11 +214,7 @@ type standing struct {
 	Correction *ranking.Correction `json:"correction" enum:"set,excluded" doc:"What an operator has made of the score: set to a lower one, or excluded from the ranking. Null for nothing"`
 }
 
-func (h *rankingHandlers) me(ctx context.Context, viewer models.UserID, in *DayInput) (*output[standing], error) {
-	q, err := in.query(viewer)
-	if err != nil {
-		return nil, err
-	}
+func (h *rankingHandlers) me(ctx context.Context, q ranking.Query, _ *DayInput) (*output[standing], error) {
 	s, err := h.rankings.Me(ctx, q)
 	if err != nil {
 		return nil, err

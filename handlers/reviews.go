@@ -26,7 +26,6 @@ var listReviews = operation{
 	summary: "List scores to look at",
 	description: "Scores above the review_above of their board that nobody has looked at, newest first. A job finds them within " +
 		"about a minute. A score that rises while it is on the list keeps its place.",
-	errors: []models.Code{models.CodeInvalidCursor},
 }
 
 // review is a score to look at as operators see it.
@@ -82,7 +81,7 @@ var dismissReview = operation{
 	summary: "Take a score off the list",
 	description: "Says that somebody has looked at the score. It appears again if it rises further, on a rolling board also after the " +
 		"hours of its window. A review that was dismissed before stays as it is.",
-	errors: bodyErrors(models.CodeNotFound),
+	errors: []models.Code{models.CodeNotFound},
 }
 
 type dismissInput struct {
@@ -97,12 +96,11 @@ type dismissal struct {
 	Score  *int64 `json:"score,omitempty" minimum:"0" doc:"The score that was looked at; if a higher one was found meanwhile, that appears again"`
 }
 
-func (in *dismissInput) about() (e audit.Entry, dryRun bool) {
+func (in *dismissInput) about(e *audit.Entry) {
 	e.Target = strconv.FormatInt(in.ID, 10)
 	if in.Body != nil {
 		e.Reason = in.Body.Reason
 	}
-	return e, in.DryRun.DryRun
 }
 
 func (h *reviewHandlers) dismiss(ctx context.Context, in *dismissInput) (*output[review], error) {
@@ -110,7 +108,7 @@ func (h *reviewHandlers) dismiss(ctx context.Context, in *dismissInput) (*output
 	if err != nil {
 		return nil, err
 	}
-	d := reviews.Dismissal{ID: in.ID, By: operator, DryRun: in.DryRun.DryRun}
+	d := reviews.Dismissal{ID: in.ID, By: operator, DryRun: in.isDryRun()}
 	if in.Body != nil {
 		d.Reason, d.Score = in.Body.Reason, in.Body.Score
 	}

@@ -113,21 +113,21 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	boards := &boardHandlers{c.Boards, c.Buckets, c.Clock}
 	register(api, "GET /v1/boards", byAny, boards.list, listBoards)
 	rankings := &rankingHandlers{c.Rankings, c.Boards}
-	registerForUser(api, "GET /v1/boards/{board}/friends", rankings.friends, rankFriends)
+	registerForQuery(api, "GET /v1/boards/{board}/friends", rankings.friends, rankFriends)
 	streams := &streamHandlers{c.Streams}
 	registerForUser(api, "GET /v1/boards/{board}/friends/stream", streams.friends, streamFriends)
-	registerForUser(api, "GET /v1/boards/{board}/groups/{group}", rankings.group, rankGroup)
+	registerForQuery(api, "GET /v1/boards/{board}/groups/{group}", rankings.group, rankGroup)
 	registerForUser(api, "GET /v1/boards/{board}/groups/{group}/stream", streams.group, streamGroup)
 	register(api, "GET /v1/boards/{board}/top", byAny, rankings.top, rankTop)
 	registerForUser(api, "GET /v1/boards/{board}/around", rankings.around, rankAround)
-	registerForUser(api, "GET /v1/boards/{board}/me", rankings.me, rankMe)
+	registerForQuery(api, "GET /v1/boards/{board}/me", rankings.me, rankMe)
 	likes := &likeHandlers{c.Likes}
-	registerForUser(api, "GET /v1/boards/{board}/likes/{id}", likes.list, listLikes)
-	registerForUser(api, "PUT /v1/boards/{board}/likes/{id}", likes.give, giveLike)
-	registerForUser(api, "DELETE /v1/boards/{board}/likes/{id}", likes.withdraw, withdrawLike)
+	registerForQuery(api, "GET /v1/boards/{board}/likes/{id}", likes.list, listLikes)
+	registerForQuery(api, "PUT /v1/boards/{board}/likes/{id}", likes.give, giveLike)
+	registerForQuery(api, "DELETE /v1/boards/{board}/likes/{id}", likes.withdraw, withdrawLike)
 	history := &historyHandlers{c.History}
-	registerForUser(api, "GET /v1/boards/{board}/history", history.list, listHistory)
-	registerForUser(api, "GET /v1/boards/{board}/summary", history.sum, sumDays)
+	registerForQuery(api, "GET /v1/boards/{board}/history", history.list, listHistory)
+	registerForQuery(api, "GET /v1/boards/{board}/summary", history.sum, sumDays)
 
 	friends := &friendHandlers{c.Friends, c.Cursors}
 	registerForUser(api, "GET /v1/friends", friends.list, listFriends)
@@ -213,6 +213,7 @@ func (c *Config) routes(api huma.API, m *metrics) {
 // choices registers the calls of one list of choices about other users.
 func (c *Config) choices(api huma.API, path string, kind models.ChoiceKind, described choiceOperations) {
 	h := &choiceHandlers{c.Privacy, c.Cursors, kind}
+	described.put.errors = []models.Code{models.CodeUserNotFound, models.CodeChoiceLimit}
 	registerForUser(api, "GET "+path, h.list, described.list)
 	registerForUser(api, "PUT "+path+"/{id}", h.put, described.put)
 	registerForUser(api, "DELETE "+path+"/{id}", h.remove, described.remove)

@@ -57,7 +57,7 @@ var uploadScores = operation{
 		"A list with a malformed item is refused as a whole.",
 	bodies:      []any{dayTotal{}, dayTotals{}},
 	otherStatus: http.StatusAccepted,
-	errors:      bodyErrors(models.CodeBoardNotFound, models.CodeBoardKind, models.CodeScoreOutOfRange, models.CodeDateInFuture, models.CodeDateClosed),
+	errors:      []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeScoreOutOfRange, models.CodeDateInFuture, models.CodeDateClosed},
 	redisOnly:   true,
 }
 
@@ -101,11 +101,8 @@ func (h *scoreHandlers) upload(ctx context.Context, user models.UserID, in *uplo
 		return nil, uploads.refusal(rejected)
 	}
 	h.accepted.WithLabelValues(in.Board).Add(float64(len(accepted)))
-	answer := acceptedTotals{Accepted: make([]acceptedTotal, len(accepted)), Rejected: uploads.rejectedDays(rejected)}
-	for i, item := range accepted {
-		answer.Accepted[i] = acceptedTotal{Date: item.Date.String(), Score: item.Score, ReachedAt: item.ReachedAt}
-	}
-	return &statusOutput[acceptedTotals]{h.status(), answer}, nil
+	days := answersOf(accepted, func(a ingest.Accepted) acceptedTotal { return acceptedTotal{a.Date.String(), a.Score, a.ReachedAt} })
+	return &statusOutput[acceptedTotals]{h.status(), acceptedTotals{days, uploads.rejectedDays(rejected)}}, nil
 }
 
 // status returns the status of accepted uploads: 200 if they are on their board,
@@ -161,11 +158,9 @@ func (u *uploadList) location(i int) string {
 
 // rejectedDays describes the items that were rejected.
 func (u *uploadList) rejectedDays(rejected []*ingest.ItemError) []rejectedDayTotal {
-	days := make([]rejectedDayTotal, len(rejected))
-	for i, item := range rejected {
-		days[i] = rejectedDayTotal{Index: item.Index, Date: u.items[item.Index].Date.String(), Code: item.Err.Code, Detail: item.Err.Message}
-	}
-	return days
+	return answersOf(rejected, func(item *ingest.ItemError) rejectedDayTotal {
+		return rejectedDayTotal{item.Index, u.items[item.Index].Date.String(), item.Err.Code, item.Err.Message}
+	})
 }
 
 // refusal returns the error of a call whose items were all rejected.

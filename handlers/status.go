@@ -141,19 +141,17 @@ func (h *statusHandlers) get(ctx context.Context, _ *struct{}) (*output[serviceS
 		h.log.WarnContext(ctx, "the state of the service is unknown", "error", err)
 		return &output[serviceStatus]{answer}, nil
 	}
-	answer.Processes, answer.Jobs = make([]processStatus, len(found.Processes)), make([]jobStatus, len(found.Jobs))
-	for i, p := range found.Processes {
-		answer.Processes[i] = processStatus{
+	answer.Processes = answersOf(found.Processes, func(p models.Process) processStatus {
+		return processStatus{
 			ID: p.ID, Host: p.Host, Version: p.Version, Roles: strings.Split(p.Roles, ","), StartedAt: models.TimestampOf(p.StartedAt),
 			SeenAt: models.TimestampOf(p.SeenAt), Streams: p.Streams, Refused: p.Refused,
 		}
-	}
-	for i, j := range found.Jobs {
-		answer.Jobs[i] = jobStatus{
-			Name: j.Name, StartedAt: timestampIfAny(j.StartedAt), SucceededAt: timestampIfAny(j.SucceededAt),
-			FailedAt: timestampIfAny(j.FailedAt), Error: j.Error,
+	})
+	answer.Jobs = answersOf(found.Jobs, func(j models.JobRun) jobStatus {
+		return jobStatus{
+			j.Name, timestampIfAny(j.StartedAt), timestampIfAny(j.SucceededAt), timestampIfAny(j.FailedAt), j.Error,
 		}
-	}
+	})
 	answer.Work, answer.LastHour = new(waitingWork(found.Work)), lastHourOf(found.LastHour)
 	return &output[serviceStatus]{answer}, nil
 }

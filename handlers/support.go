@@ -105,7 +105,6 @@ var findUsers = operation{
 	id:          "findUsers",
 	summary:     "Find users by name",
 	description: "Users whose nicknames begin with a text, whatever the case, by their nicknames.",
-	errors:      []models.Code{models.CodeInvalidCursor},
 }
 
 type findUsersInput struct {
