@@ -21,7 +21,6 @@ func (p *program) archiveCommand() *cobra.Command {
 		Short: "Move cold days to Postgres now",
 		Long: "Move cold days, which are older than hot_days and take no uploads, to Postgres now: every day that is due, or one day.\n" +
 			"Updates that arrived after a day was archived are merged into it.",
-		Args: cobra.NoArgs,
 		RunE: p.onApp(func(ctx context.Context, a *app.App, _ []string) error {
 			buckets, err := bucketsToArchive(ctx, a, board, bucket)
 			if err != nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"os/user"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,17 @@ func audited[T any](ctx context.Context, a *app.App, e audit.Entry, dryRun bool,
 	result, err := do()
 	finish(err)
 	return result, err
+}
+
+// decide does something that an operator decides, stores it in the audit log, and prints the result
+// or returns the error in words for people.
+func decide[T any](ctx context.Context, a *app.App, e audit.Entry, dryRun bool, do func() (T, error), show func(T)) error {
+	result, err := audited(ctx, a, e, dryRun, do)
+	if err != nil {
+		return errors.New(publicMessage(err))
+	}
+	show(result)
+	return nil
 }
 
 // addActorFlag adds the flag --actor to a command that may run on a schedule, where nobody

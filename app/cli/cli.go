@@ -75,6 +75,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 
 // execute runs the command line and returns the exit status.
 func (p *program) execute(ctx context.Context, root *cobra.Command) int {
+	refuseArguments(root)
 	root.SetArgs(p.args)
 	root.SetOut(p.stdout)
 	root.SetErr(p.stderr)
@@ -94,6 +95,16 @@ func (p *program) execute(ctx context.Context, root *cobra.Command) int {
 	}
 }
 
+// refuseArguments lets a command and its subcommands take no arguments but those that they name.
+func refuseArguments(cmd *cobra.Command) {
+	if cmd.Args == nil {
+		cmd.Args = cobra.NoArgs
+	}
+	for _, sub := range cmd.Commands() {
+		refuseArguments(sub)
+	}
+}
+
 // fail prints why a command has failed and returns its exit status.
 func (p *program) fail(err error) int {
 	fmt.Fprintf(p.stderr, "stepboard: %s\n", oneLine(err))
@@ -107,7 +118,6 @@ func newRoot() *cobra.Command {
 		Short:         "A friends-leaderboard backend",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return errors.New("name a command: demo, serve, health, migrate, move, archive, import, rebuild, dead-letters, correct, reviews, webhooks, cursors, erasures, backup, restore, token, config, openapi or version")
 		},
@@ -149,7 +159,7 @@ func (p *program) onApp(work func(ctx context.Context, a *app.App, args []string
 
 // group returns a command that only has subcommands, which take settings.
 func (p *program) group(name, short string, subcommands ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.NoArgs, RunE: needsSubcommand}
+	cmd := &cobra.Command{Use: name, Short: short, RunE: needsSubcommand}
 	for _, sub := range subcommands {
 		cmd.AddCommand(p.withSettings(sub))
 	}

@@ -16,7 +16,6 @@ func (p *program) configCommand() *cobra.Command {
 	check := &cobra.Command{
 		Use:   "check",
 		Short: "Check the settings as serve would",
-		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
 			cfg, err := p.loadFor((*config.Config).RequireServe)
 			if err != nil {
@@ -45,7 +44,6 @@ func (p *program) configCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use:   "print",
 		Short: "Print the effective settings, with secrets hidden",
-		Args:  cobra.NoArgs,
 		RunE: p.run(func(context.Context, []string) error {
 			cfg, err := p.load()
 			if err != nil {

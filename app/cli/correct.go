@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -34,7 +33,6 @@ func (p *program) correctionCommand(kind models.CorrectionKind, score *int64, sh
 	cmd := &cobra.Command{
 		Use:   string(kind),
 		Short: short,
-		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
 			if date != "" {
 				day, err := models.ParseDate(date)
@@ -78,7 +76,7 @@ func (p *program) makeCorrection(ctx context.Context, r corrections.Request) err
 		if r.Date != nil {
 			e.Bucket = r.Date.String()
 		}
-		return p.corrected(audited(ctx, a, e, r.DryRun, func() (corrections.Entry, error) { return a.Corrections.Create(ctx, r) }))
+		return decide(ctx, a, e, r.DryRun, func() (corrections.Entry, error) { return a.Corrections.Create(ctx, r) }, p.printCorrection)
 	})
 }
 
@@ -95,9 +93,8 @@ func (p *program) liftCommand() *cobra.Command {
 			}
 			return p.runOnApp(ctx, func(a *app.App) error {
 				entry := models.AuditEntry{Actor: l.Actor, Action: "correct lift", Target: args[0], Reason: l.Reason}
-				return p.corrected(audited(ctx, a, audit.Entry{AuditEntry: entry}, l.DryRun, func() (corrections.Entry, error) {
-					return a.Corrections.Lift(ctx, l)
-				}))
+				lift := func() (corrections.Entry, error) { return a.Corrections.Lift(ctx, l) }
+				return decide(ctx, a, audit.Entry{AuditEntry: entry}, l.DryRun, lift, p.printCorrection)
 			})
 		}),
 	}
@@ -107,32 +104,16 @@ func (p *program) liftCommand() *cobra.Command {
 
 func (p *program) listCorrectionsCommand() *cobra.Command {
 	q := corrections.Query{Limit: listPage}
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List corrections, newest first",
-		Args:  cobra.NoArgs,
-		RunE: p.onApp(func(ctx context.Context, a *app.App, _ []string) error {
-			read := func() ([]corrections.Entry, error) { return a.Corrections.List(ctx, q) }
-			return eachNewestFirst(&q.Before, read, func(c corrections.Entry) int64 {
-				p.printCorrection(c)
-				return c.ID
-			})
-		}),
-	}
+	cmd := listCommand(p, "List corrections, newest first", &q.Before,
+		func(ctx context.Context, a *app.App) ([]corrections.Entry, error) { return a.Corrections.List(ctx, q) },
+		func(c corrections.Entry) int64 {
+			p.printCorrection(c)
+			return c.ID
+		})
 	cmd.Flags().StringVar(&q.Board, "board", "", "only those on this board")
 	cmd.Flags().StringVar((*string)(&q.User), "user", "", "only those of this user")
 	cmd.Flags().BoolVar(&q.Active, "active", false, "only those that hold")
 	return cmd
-}
-
-// corrected prints a correction that was made or lifted, or returns the error in words for
-// people.
-func (p *program) corrected(c corrections.Entry, err error) error {
-	if err != nil {
-		return errors.New(publicMessage(err))
-	}
-	p.printCorrection(c)
-	return nil
 }
 
 // printCorrection prints a correction as one line.

@@ -15,7 +15,6 @@ func (p *program) cursorsCommand() *cobra.Command {
 		Short: "Seal cursors with a new key",
 		Long: "Add a key, with which all processes seal cursors within a minute. Cursors of the key before it are\n" +
 			"accepted for another day.",
-		Args: cobra.NoArgs,
 		RunE: p.onApp(func(ctx context.Context, a *app.App, _ []string) error {
 			if err := a.RotateCursors(ctx); err != nil {
 				return err

@@ -16,18 +16,12 @@ import (
 
 func (p *program) deadLettersCommand() *cobra.Command {
 	q := ingest.DeadLetterQuery{Limit: listPage}
-	list := &cobra.Command{
-		Use:   "list",
-		Short: "List dead letters, newest first",
-		Args:  cobra.NoArgs,
-		RunE: p.onApp(func(ctx context.Context, a *app.App, _ []string) error {
-			read := func() ([]models.DeadLetter, error) { return a.DeadLetters.List(ctx, q) }
-			return eachNewestFirst(&q.Before, read, func(l models.DeadLetter) int64 {
-				fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%s\n", l.ID, l.FailedAt.UTC().Format(time.RFC3339), l.Position, l.Reason, messageOf(l))
-				return l.ID
-			})
-		}),
-	}
+	list := listCommand(p, "List dead letters, newest first", &q.Before,
+		func(ctx context.Context, a *app.App) ([]models.DeadLetter, error) { return a.DeadLetters.List(ctx, q) },
+		func(l models.DeadLetter) int64 {
+			fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%s\n", l.ID, l.FailedAt.UTC().Format(time.RFC3339), l.Position, l.Reason, messageOf(l))
+			return l.ID
+		})
 	addDeadLetterFilter(list, &q)
 	return p.group("dead-letters", "List, replay or delete updates that could not be applied", list,
 		p.handleDeadLetters(deadLetterAction{
@@ -109,18 +103,14 @@ func (p *program) runOnDeadLetter(ctx context.Context, text string, action deadL
 	}
 	return p.runOnApp(ctx, func(a *app.App) error {
 		entry := models.AuditEntry{Actor: actor, Action: "dead-letters " + action.verb, Target: text}
-		_, err := audited(ctx, a, audit.Entry{AuditEntry: entry}, dryRun, func() (struct{}, error) {
-			return struct{}{}, action.one(a.DeadLetters, ctx, id, dryRun)
+		handle := func() (struct{}, error) { return struct{}{}, action.one(a.DeadLetters, ctx, id, dryRun) }
+		return decide(ctx, a, audit.Entry{AuditEntry: entry}, dryRun, handle, func(struct{}) {
+			done := "done"
+			if dryRun {
+				done = "it can be done"
+			}
+			fmt.Fprintln(p.stdout, done)
 		})
-		if err != nil {
-			return errors.New(publicMessage(err))
-		}
-		done := "done"
-		if dryRun {
-			done = "it can be done"
-		}
-		fmt.Fprintln(p.stdout, done)
-		return nil
 	})
 }
 

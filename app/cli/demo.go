@@ -14,7 +14,6 @@ func (p *program) demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run everything in one process, in memory, with simulated people",
-		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
 			log := p.newLogger(config.Log{Level: "warn", Format: "text"})
 			return demo.Run(ctx, o, p.stdout, log, p.progressLine())

@@ -23,7 +23,6 @@ func (p *program) healthCommand() *cobra.Command {
 		Use:   "health",
 		Short: "Ask the service on this machine whether it is ready",
 		Long:  "Ask the service whether it is ready, on http.metrics_addr if that is set, otherwise on http.addr. It is made for health checks of containers without curl.",
-		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
 			cfg, err := p.load()
 			if err != nil {

@@ -1,8 +1,13 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"stepboard/app"
 )
 
 // listPage is how many rows of a list are read at a time.
@@ -23,6 +28,19 @@ func eachNewestFirst[Row any](before *int64, read func() ([]Row, error), show fu
 		if len(page) < listPage {
 			return nil
 		}
+	}
+}
+
+// listCommand returns the command that lists rows by eachNewestFirst. It adds no flags.
+func listCommand[Row any](
+	p *program, short string, before *int64, read func(context.Context, *app.App) ([]Row, error), show func(Row) (id int64),
+) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: short,
+		RunE: p.onApp(func(ctx context.Context, a *app.App, _ []string) error {
+			return eachNewestFirst(before, func() ([]Row, error) { return read(ctx, a) }, show)
+		}),
 	}
 }
 

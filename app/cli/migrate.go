@@ -16,7 +16,6 @@ func (p *program) migrateCommand() *cobra.Command {
 	up := &cobra.Command{
 		Use:   "up",
 		Short: "Apply pending migrations",
-		Args:  cobra.NoArgs,
 		RunE: p.onStores(func(ctx context.Context, s *stores.Stores) error {
 			applied, err := s.Migrate(ctx)
 			if err != nil {
@@ -34,7 +33,6 @@ func (p *program) migrateCommand() *cobra.Command {
 	status := &cobra.Command{
 		Use:   "status",
 		Short: "Print the schema's version and the version that this binary needs",
-		Args:  cobra.NoArgs,
 		RunE: p.onStores(func(ctx context.Context, s *stores.Stores) error {
 			m, err := migrations.New(ctx, s.SQL, s.Dialect)
 			if err != nil {

@@ -22,7 +22,6 @@ func (p *program) moveCommand() *cobra.Command {
 		Long: `Move a data folder to the Redis and Postgres of the settings, which must be empty. Nothing serves the
 folder meanwhile, nor afterwards. What was moved is compared before it may be served. A move that was
 cut off goes on when it is called again; until then nothing serves the folder or the servers.`,
-		Args: cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
 			p.both = true
 			cfg, err := p.loadFor((*config.Config).RequireMove)

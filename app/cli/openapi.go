@@ -15,7 +15,6 @@ func (p *program) openAPICommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "openapi",
 		Short: "Print the description of the API, for generators of clients",
-		Args:  cobra.NoArgs,
 		RunE: p.run(func(context.Context, []string) error {
 			document, err := handlers.OpenAPI(app.Version())
 			if err != nil {

@@ -19,7 +19,6 @@ func (p *program) rebuildCommand() *cobra.Command {
 			"the queue still holds; without a queue, days in Redis can't be restored. Load friend lists again. Move the\n" +
 			"counters of users past those that Redis has seen, and drop its copies of names.\n" +
 			"It may run while the service runs, and again.",
-		Args: cobra.NoArgs,
 		RunE: p.onApp(p.rebuild),
 	}
 }

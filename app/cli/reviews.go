@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -17,19 +16,13 @@ import (
 
 func (p *program) reviewsCommand() *cobra.Command {
 	q := reviews.Query{Limit: listPage}
-	list := &cobra.Command{
-		Use:   "list",
-		Short: "List scores that nobody has looked at, newest first",
-		Args:  cobra.NoArgs,
-		RunE: p.onApp(func(ctx context.Context, a *app.App, _ []string) error {
-			read := func() ([]models.Review, error) { return a.Reviews.List(ctx, q) }
-			return eachNewestFirst(&q.Before, read, func(r models.Review) int64 {
-				reachedAt := r.ReachedAt.UTC().Format(time.RFC3339)
-				fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%d\t%s\n", r.ID, r.Board, r.Bucket, r.User, r.Score, reachedAt)
-				return r.ID
-			})
-		}),
-	}
+	list := listCommand(p, "List scores that nobody has looked at, newest first", &q.Before,
+		func(ctx context.Context, a *app.App) ([]models.Review, error) { return a.Reviews.List(ctx, q) },
+		func(r models.Review) int64 {
+			reachedAt := r.ReachedAt.UTC().Format(time.RFC3339)
+			fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%d\t%s\n", r.ID, r.Board, r.Bucket, r.User, r.Score, reachedAt)
+			return r.ID
+		})
 	list.Flags().StringVar(&q.Board, "board", "", "scores on this board only")
 	var d reviews.Dismissal
 	var actor string
@@ -54,10 +47,8 @@ func (p *program) reviewsCommand() *cobra.Command {
 
 func (p *program) dismissReview(ctx context.Context, a *app.App, d reviews.Dismissal) error {
 	entry := models.AuditEntry{Actor: string(d.By), Action: "reviews dismiss", Target: strconv.FormatInt(d.ID, 10), Reason: d.Reason}
-	r, err := audited(ctx, a, audit.Entry{AuditEntry: entry}, false, func() (models.Review, error) { return a.Reviews.Dismiss(ctx, d) })
-	if err != nil {
-		return errors.New(publicMessage(err))
-	}
-	fmt.Fprintf(p.stdout, "dismissed by %s at %s\n", r.DismissedBy, r.DismissedAt.UTC().Format(time.RFC3339))
-	return nil
+	dismiss := func() (models.Review, error) { return a.Reviews.Dismiss(ctx, d) }
+	return decide(ctx, a, audit.Entry{AuditEntry: entry}, false, dismiss, func(r models.Review) {
+		fmt.Fprintf(p.stdout, "dismissed by %s at %s\n", r.DismissedBy, r.DismissedAt.UTC().Format(time.RFC3339))
+	})
 }

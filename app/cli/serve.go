@@ -22,7 +22,6 @@ func (p *program) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the service against Redis and Postgres, or on a data folder",
-		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
 			cfg, err := p.loadFor((*config.Config).RequireServe)
 			if err != nil {

@@ -22,7 +22,6 @@ func (p *program) tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token --user ID",
 		Short: "Print a signed token; needs auth.hs256_secret, or a data folder that was served",
-		Args:  cobra.NoArgs,
 		RunE: p.run(func(context.Context, []string) error {
 			cfg, err := p.load()
 			if err != nil {

@@ -15,7 +15,6 @@ func (p *program) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print version, commit and Go version",
-		Args:  cobra.NoArgs,
 		RunE: p.run(func(context.Context, []string) error {
 			fmt.Fprintln(p.stdout, versionText())
 			return nil

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -21,7 +20,6 @@ func (p *program) webhooksCommand() *cobra.Command {
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List deliveries, newest first",
-		Args:  cobra.NoArgs,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
 			if q.Type != "" && !slices.Contains(models.OutcomeTypes(), q.Type) {
 				return fmt.Errorf("--event: must be one of %v, not %q", models.OutcomeTypes(), q.Type)
@@ -74,12 +72,6 @@ func (p *program) printDelivery(d outcomes.Delivery) {
 
 func (p *program) replayDelivery(ctx context.Context, a *app.App, id int64, actor string, dryRun bool) error {
 	entry := models.AuditEntry{Actor: actor, Action: "webhooks replay", Target: strconv.FormatInt(id, 10)}
-	d, err := audited(ctx, a, audit.Entry{AuditEntry: entry}, dryRun, func() (outcomes.Delivery, error) {
-		return a.Deliveries.Replay(ctx, id, dryRun)
-	})
-	if err != nil {
-		return errors.New(publicMessage(err))
-	}
-	p.printDelivery(d)
-	return nil
+	replay := func() (outcomes.Delivery, error) { return a.Deliveries.Replay(ctx, id, dryRun) }
+	return decide(ctx, a, audit.Entry{AuditEntry: entry}, dryRun, replay, p.printDelivery)
 }
