@@ -12,6 +12,7 @@ import (
 
 	"stepboard/internal/failpoint"
 	"stepboard/internal/keys"
+	"stepboard/models"
 )
 
 // Parts that are recorded besides tables and archived buckets.
@@ -48,33 +49,27 @@ const notCopied = `'goose_db_version', 'folder_moves', 'processes', 'process_min
 
 // tables returns the tables to copy, by name.
 func (m *mover) tables(ctx context.Context) (tables []table, err error) {
-	rows, err := m.to.SQL.QueryContext(ctx, `
-		SELECT t.relname, a.attname, a.attidentity <> '', a.atttypid = 'boolean'::regtype FROM pg_class t JOIN pg_attribute a ON a.attrelid = t.oid
-		WHERE t.relnamespace = current_schema()::regnamespace AND t.relkind = 'r' AND NOT t.relispartition
-			AND a.attnum > 0 AND NOT a.attisdropped AND t.relname NOT IN (`+notCopied+`)
-		ORDER BY t.relname, a.attnum`)
-	if err != nil {
-		return nil, fmt.Errorf("list tables: %w", err)
+	var columns []struct {
+		Table, Column  string
+		Identity, Flag bool
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var (
-			name, column   string
-			identity, flag bool
-		)
-		if err := rows.Scan(&name, &column, &identity, &flag); err != nil {
-			return nil, fmt.Errorf("list tables: %w", err)
-		}
-		if len(tables) == 0 || tables[len(tables)-1].name != name {
-			tables = append(tables, table{name: name})
+	err = m.to.Gorm.WithContext(ctx).Raw(`
+		SELECT t.relname AS "table", a.attname AS "column", a.attidentity <> '' AS identity, a.atttypid = 'boolean'::regtype AS flag
+		FROM pg_class t JOIN pg_attribute a ON a.attrelid = t.oid
+		WHERE t.relnamespace = current_schema()::regnamespace AND t.relkind = 'r' AND NOT t.relispartition
+			AND a.attnum > 0 AND NOT a.attisdropped AND t.relname NOT IN (` + notCopied + `)
+		ORDER BY t.relname, a.attnum`).Scan(&columns).Error
+	for _, c := range columns {
+		if len(tables) == 0 || tables[len(tables)-1].name != c.Table {
+			tables = append(tables, table{name: c.Table})
 		}
 		t := &tables[len(tables)-1]
-		t.columns, t.flags = append(t.columns, column), append(t.flags, flag)
-		if identity {
-			t.identity = column
+		t.columns, t.flags = append(t.columns, c.Column), append(t.flags, c.Flag)
+		if c.Identity {
+			t.identity = c.Column
 		}
 	}
-	return tables, rows.Err()
+	return tables, models.Wrap("list tables", err)
 }
 
 // begin applies the schema, and finds out what is copied already. It returns an error if the servers
@@ -83,23 +78,18 @@ func (m *mover) begin(ctx context.Context) error {
 	if _, err := m.to.Migrate(ctx); err != nil {
 		return err
 	}
-	rows, err := m.to.SQL.QueryContext(ctx, "SELECT folder, part FROM folder_moves")
-	if err != nil {
+	var moved []struct{ Folder, Part string }
+	if err := m.to.Gorm.WithContext(ctx).Table("folder_moves").Find(&moved).Error; err != nil {
 		return fmt.Errorf("read folder_moves: %w", err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var folder, part string
-		if err := rows.Scan(&folder, &part); err != nil {
-			return fmt.Errorf("read folder_moves: %w", err)
-		}
-		if folder != m.Folder.Moving {
+	for _, part := range moved {
+		if part.Folder != m.Folder.Moving {
 			return errors.New("postgres has the data of another data folder, or of another move of this one: move needs an empty database")
 		}
-		m.done[part] = true
+		m.done[part.Part] = true
 	}
-	if err := rows.Err(); err != nil || m.done[partBegun] {
-		return err
+	if m.done[partBegun] {
+		return nil
 	}
 	if err := m.checkEmpty(ctx); err != nil {
 		return err
@@ -129,18 +119,11 @@ func (m *mover) checkEmpty(ctx context.Context) error {
 		}
 	}
 	return m.to.EachRedis(ctx, func(ctx context.Context, server redis.Cmdable) error {
-		for cursor := uint64(0); ; {
-			found, next, err := server.Scan(ctx, cursor, keys.Pattern(m.Config.Redis.KeyPrefix), scanStep).Result()
-			if err != nil {
-				return fmt.Errorf("look for keys in redis: %w", err)
-			}
-			if len(found) > 0 {
-				return fmt.Errorf("redis has data already, such as key %s: move needs an empty one, or another redis.key_prefix", found[0])
-			}
-			if cursor = next; cursor == 0 {
-				return nil
-			}
+		found := server.Scan(ctx, 0, keys.Pattern(m.Config.Redis.KeyPrefix), scanStep).Iterator()
+		if found.Next(ctx) {
+			return fmt.Errorf("redis has data already, such as key %s: move needs an empty one, or another redis.key_prefix", found.Val())
 		}
+		return models.Wrap("look for keys in redis", found.Err())
 	})
 }
 
