@@ -37,23 +37,17 @@ func newReport(out, err io.Writer, line progressLine) *report {
 }
 
 // Line counts a line that was read.
-func (r *report) Line() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.read++
-	r.progress(time.Now())
-}
+func (r *report) Line() { r.count(1, 0) }
 
 // Done counts lines that are stored.
-func (r *report) Done(lines int) {
+func (r *report) Done(lines int) { r.count(0, lines) }
+
+// count counts lines, and shows the progress, if it is time to.
+func (r *report) count(read, done int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.done += lines
-	r.progress(time.Now())
-}
-
-// progress shows the progress, if it is time to.
-func (r *report) progress(now time.Time) {
+	r.read, r.done = r.read+read, r.done+done
+	now := time.Now()
 	every, show := printEvery, func(format string, args ...any) { fmt.Fprintf(r.err, format+"\n", args...) }
 	if r.line.visible() {
 		every, show = drawEvery, r.line.Show
@@ -82,19 +76,17 @@ func (r *report) BadLine(number int, reason error) error {
 }
 
 // Warn prints a warning about a line.
-func (r *report) Warn(number int, what string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.line.Clear()
-	fmt.Fprintf(r.err, "warning: line %d: %s\n", number, what)
-}
+func (r *report) Warn(number int, what string) { r.print("warning: line %d: %s\n", number, what) }
 
 // Note prints what a person should know about a line.
-func (r *report) Note(number int, what string) {
+func (r *report) Note(number int, what string) { r.print("note: line %d %s\n", number, what) }
+
+// print prints a line in place of the progress.
+func (r *report) print(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.line.Clear()
-	fmt.Fprintf(r.err, "note: line %d %s\n", number, what)
+	fmt.Fprintf(r.err, format, args...)
 }
 
 // addSome adds a number to the summary unless it is 0.

@@ -118,6 +118,15 @@ func addOfPresent(ctx context.Context, a *app.App, board string, increments ...l
 	return err
 }
 
+// refuseBody answers a request whose body could not be read.
+func refuseBody(c *gin.Context, err error) {
+	status := http.StatusBadRequest
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		status = http.StatusRequestEntityTooLarge
+	}
+	c.AbortWithStatus(status)
+}
+
 // giveGift handles a visitor's gift. A demo has no wallets and needs no token.
 func (s *simulation) giveGift(c *gin.Context) {
 	var body struct {
@@ -125,11 +134,7 @@ func (s *simulation) giveGift(c *gin.Context) {
 	}
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxGift)
 	if err := c.ShouldBindJSON(&body); err != nil {
-		status := http.StatusBadRequest
-		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-			status = http.StatusRequestEntityTooLarge
-		}
-		c.AbortWithStatus(status)
+		refuseBody(c, err)
 		return
 	}
 	if _, known := s.people.positions[body.UserID]; !known {

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -82,11 +81,7 @@ func digestCron(now time.Time, zone string) (string, error) {
 func (r *receiver) receive(c *gin.Context) {
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxMessage))
 	if err != nil {
-		status := http.StatusBadRequest
-		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-			status = http.StatusRequestEntityTooLarge
-		}
-		c.AbortWithStatus(status)
+		refuseBody(c, err)
 		return
 	}
 	if err := r.verifier.Verify(body, c.Request.Header); err != nil {
