@@ -8,23 +8,16 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"stepboard/models"
+	"stepboard/services/boards/archive"
 )
 
 // archiveDeadline bounds one run. Buckets that are left over are archived by
 // the next one.
 const archiveDeadline = 6 * time.Hour
 
-// Archiver archives buckets.
-type Archiver interface {
-	EnsurePartitions(ctx context.Context) error
-	Due(ctx context.Context) ([]*models.Bucket, error)
-	Archive(ctx context.Context, bucket *models.Bucket, progress func(moved int64)) (models.ArchiveRun, error)
-	DropExpired(ctx context.Context, months int) (int, error)
-}
-
 // Archive returns the job that archives every bucket that is due, and drops
 // months that are older than the archive keeps. Its rows are the entries moved.
-func Archive(archiver Archiver, schedule cron.Schedule, retainMonths int) Job {
+func Archive(archiver *archive.Service, schedule cron.Schedule, retainMonths int) Job {
 	return Job{
 		Name: "archive", Schedule: schedule, Deadline: archiveDeadline,
 		Run: func(ctx context.Context) (moved int64, err error) {
@@ -44,7 +37,7 @@ func Archive(archiver Archiver, schedule cron.Schedule, retainMonths int) Job {
 
 // CorrectArchive returns the job that applies pending corrections to archived buckets, each
 // by a run of the archive. Its rows are the buckets.
-func CorrectArchive(pending func(ctx context.Context) ([]*models.Bucket, error), archiver Archiver) Job {
+func CorrectArchive(pending func(ctx context.Context) ([]*models.Bucket, error), archiver *archive.Service) Job {
 	return frequent("correct-archive", 10*time.Second, archiveDeadline, func(ctx context.Context) (corrected int64, err error) {
 		buckets, err := pending(ctx)
 		if err != nil {
@@ -57,7 +50,7 @@ func CorrectArchive(pending func(ctx context.Context) ([]*models.Bucket, error),
 
 // archiveAll archives buckets, and returns how many, and how many entries were moved. A
 // bucket that fails does not prevent the others from being archived.
-func archiveAll(ctx context.Context, archiver Archiver, buckets []*models.Bucket) (archived, moved int64, err error) {
+func archiveAll(ctx context.Context, archiver *archive.Service, buckets []*models.Bucket) (archived, moved int64, err error) {
 	var failed []error
 	for _, bucket := range buckets {
 		if ctx.Err() != nil {

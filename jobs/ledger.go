@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stepboard/models"
+	"stepboard/services/boards/board"
 	"stepboard/services/boards/catalog"
 )
 
@@ -30,19 +31,11 @@ const (
 	purgeDeadline = 2 * time.Hour
 )
 
-// Windows drains and checks rolling buckets.
-type Windows interface {
-	// Drain subtracts the hours that have left the window from the scores.
-	Drain(ctx context.Context, bucket *models.Bucket) (drained int64, err error)
-	// Drift recomputes a sample of the scores.
-	Drift(ctx context.Context, bucket *models.Bucket, sample int) (checked, drifted int, err error)
-}
-
 // Reconcile returns the job that restores what boards lack of the ledger. Its
 // rows are the entries that it has raised. It also recomputes a sample of the
 // scores of rolling boards, and reports those that are not the sum of their
 // hours.
-func Reconcile(reconcile Work, totals *catalog.Buckets, windows Windows, clock models.Clock, log *slog.Logger, registry prometheus.Registerer) Job {
+func Reconcile(reconcile Work, totals *catalog.Buckets, entries board.Entries, clock models.Clock, log *slog.Logger, registry prometheus.Registerer) Job {
 	drifted := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "stepboard_rolling_drifted_total", Help: "Recomputed scores that were not the sum of their hours.",
 	})
@@ -50,7 +43,7 @@ func Reconcile(reconcile Work, totals *catalog.Buckets, windows Windows, clock m
 	return frequent("reconcile", reconcileEvery, reconcileDeadline, func(ctx context.Context) (int64, error) {
 		restored, err := reconcile(ctx)
 		return restored, errors.Join(err, eachRollingBucket(ctx, totals, clock, func(bucket *models.Bucket) error {
-			n, bad, err := windows.Drift(ctx, bucket, driftSample)
+			n, bad, err := entries.Drift(ctx, bucket, driftSample)
 			drifted.Add(float64(bad))
 			if bad > 0 {
 				log.ErrorContext(ctx, "scores of a rolling board are not the sums of their hours", "board", bucket.Board, "checked", n, "drifted", bad)
@@ -62,10 +55,10 @@ func Reconcile(reconcile Work, totals *catalog.Buckets, windows Windows, clock m
 
 // Roll returns the job that drains rolling boards after the hour. Its rows are
 // the hourly totals that it has subtracted.
-func Roll(totals *catalog.Buckets, windows Windows, clock models.Clock) Job {
+func Roll(totals *catalog.Buckets, entries board.Entries, clock models.Clock) Job {
 	return frequent("roll", rollEvery, rollDeadline, func(ctx context.Context) (rows int64, err error) {
 		err = eachRollingBucket(ctx, totals, clock, func(bucket *models.Bucket) error {
-			n, err := windows.Drain(ctx, bucket)
+			n, err := entries.Drain(ctx, bucket)
 			rows += n
 			return err
 		})

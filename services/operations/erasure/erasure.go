@@ -11,6 +11,7 @@ import (
 	"stepboard/internal/failpoint"
 	"stepboard/models"
 	"stepboard/services/boards/board"
+	"stepboard/services/people/cache"
 	"stepboard/services/people/directory"
 )
 
@@ -30,8 +31,8 @@ const (
 type Options struct {
 	Store     *Store
 	Directory Users
-	Entries   Entries
-	Sets      Sets
+	Entries   board.Entries
+	Sets      cache.Copies
 	// Subjects are what is stored about users, in the order in which a sweep removes it.
 	Subjects []models.Subject
 	// Pending reports whether the archive has yet to apply corrections of a user.
@@ -47,20 +48,6 @@ type Users interface {
 	Forget(ctx context.Context, user models.UserID, row models.RowID)
 	// DropCopies removes what Redis has of users who were erased.
 	DropCopies(ctx context.Context, users ...directory.Erased) (dropped int64, err error)
-}
-
-// Entries are those of buckets in Redis. Implemented by board.Store.
-type Entries interface {
-	// Remove removes the entries of users from buckets.
-	Remove(ctx context.Context, buckets []*models.Bucket, users []models.RowID) (removed int64, err error)
-	// Stored returns the entries of a user, without those of the ledger.
-	Stored(ctx context.Context, buckets []*models.Bucket, user models.RowID) ([]board.StoredEntry, error)
-}
-
-// Sets are copies of sets of users. Implemented by cache.Store and cache.Local.
-type Sets interface {
-	// RemoveOf removes the sets that belong to users.
-	RemoveOf(ctx context.Context, users []models.RowID) (removed int64, err error)
 }
 
 // Service erases users, keeps what must hold again when a user id returns, and exports what is

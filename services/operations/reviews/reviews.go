@@ -21,11 +21,6 @@ import (
 // of Redis.
 const pageEntries = 500
 
-// Entries are those of buckets in Redis. Implemented by board.Store.
-type Entries interface {
-	Window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (board.Window, error)
-}
-
 // Records returns what is known of users. Implemented by directory.Service.
 type Records interface {
 	// Records returns the record of each user, by position; one without a user id if
@@ -37,13 +32,13 @@ type Records interface {
 type Service struct {
 	store     *Store
 	catalog   *catalog.Catalog
-	entries   Entries
+	entries   board.Entries
 	directory Records
 	clock     models.Clock
 }
 
 // New returns the service over a store.
-func New(store *Store, c *catalog.Catalog, entries Entries, directory Records, clock models.Clock) *Service {
+func New(store *Store, c *catalog.Catalog, entries board.Entries, directory Records, clock models.Clock) *Service {
 	return &Service{store: store, catalog: c, entries: entries, directory: directory, clock: clock}
 }
 
