@@ -181,7 +181,7 @@ func (s *streamServer) upload(user models.UserID, steps int) {
 func TestStreamOfLikes(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newStreamServer(t, env, stream.Limits{})
+		s := newStreamServer(t, env, stream.Limits{LikesInterval: 2 * time.Millisecond})
 		s.upload("2", 100)
 		e, status, _ := s.open("1", "?include=likes")
 		if r := e.ranking(); status != http.StatusOK || *r.Entries[0].Likes != 0 || *r.Entries[0].Liked {
