@@ -1,8 +1,10 @@
 // Package lists passes lists to SQL statements: as arrays, or to SQLite as one JSON text. So
-// their length does not change the statement, and is not limited.
+// their length does not change the statement, and is not limited. It also reads the rows of those
+// that return many.
 package lists
 
 import (
+	"database/sql"
 	"encoding/json"
 
 	"gorm.io/gorm"
@@ -41,20 +43,37 @@ func Pairs(db *gorm.DB, rows [][2]int64) clause.Expr {
 
 // Grouped returns the second column of a query by the first one. Both are numbers.
 func Grouped[Key, Value ~int64](db *gorm.DB, query string, args ...any) (map[Key][]Value, error) {
-	rows, err := db.Raw(query, args...).Rows()
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	grouped := make(map[Key][]Value)
-	for rows.Next() {
-		var key, value int64
-		if err := rows.Scan(&key, &value); err != nil {
-			return nil, err
-		}
+	var key, value int64
+	err := Each(db.Raw(query, args...), []any{&key, &value}, func() error {
 		grouped[Key(key)] = append(grouped[Key(key)], Value(value))
+		return nil
+	})
+	return grouped, err
+}
+
+// Each calls do for each row that a query selects, whose columns it has stored in into, until do
+// returns an error.
+func Each(query *gorm.DB, into []any, do func() error) error {
+	rows, err := query.Rows()
+	if err != nil {
+		return err
 	}
-	return grouped, rows.Err()
+	return EachRow(rows, into, do)
+}
+
+// EachRow is Each for the rows of a query that gorm does not make. It closes them.
+func EachRow(rows *sql.Rows, into []any, do func() error) error {
+	defer rows.Close()
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // JSON returns the JSON of a list of numbers or texts, or of lists of these.

@@ -16,6 +16,7 @@ import (
 	"gorm.io/gorm"
 
 	"stepboard/internal/failpoint"
+	"stepboard/internal/lists"
 	"stepboard/models"
 	"stepboard/services/boards/score"
 )
@@ -304,28 +305,24 @@ func (p *postgres) stored(ctx context.Context, raises []models.Raise) ([]models.
 // eachScore calls do for each row of a query: a number that identifies it, a score, and when
 // that was reached.
 func (p *postgres) eachScore(ctx context.Context, do func(id, points int64, reachedAt time.Time) error, query string, args ...any) error {
-	db, err := p.reads.DB() // gorm would make a parameter of each element
+	var (
+		id, points int64
+		reachedAt  time.Time
+	)
+	return eachRow(ctx, p.reads, []any{&id, &points, &reachedAt}, func() error { return do(id, points, reachedAt) }, query, args...)
+}
+
+// eachRow is lists.Each for a query with arrays, of which gorm would make a parameter of each element.
+func eachRow(ctx context.Context, db *gorm.DB, into []any, do func() error, query string, args ...any) error {
+	pool, err := db.DB()
 	if err != nil {
 		return err
 	}
-	rows, err := db.QueryContext(ctx, query, args...)
+	rows, err := pool.QueryContext(ctx, query, args...) //nolint:rowserrcheck // EachRow does
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var (
-			id, points int64
-			reachedAt  time.Time
-		)
-		if err := rows.Scan(&id, &points, &reachedAt); err != nil {
-			return err
-		}
-		if err := do(id, points, reachedAt); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	return lists.EachRow(rows, into, do)
 }
 
 // windowQuery reads the entries of a bucket around a position. A binary search
@@ -441,35 +438,25 @@ func (p *postgres) sums(
 	for i, u := range users {
 		ids[i], after[i] = int64(u.User), u.After
 	}
-	db, err := p.reports.DB() // gorm would make a parameter of each id
-	if err != nil {
-		return nil, nil, err
-	}
-	rows, err := db.QueryContext(ctx, sumsQuery, boardName, from.UTC(), to.UTC(), ids, after)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer rows.Close()
+	var (
+		day               SpanDay
+		user              models.RowID
+		sum               models.Sum
+		endsAt, reachedAt sql.NullTime
+	)
+	columns := []any{&day.Bucket, &day.Archived, &endsAt, &user, &sum.Score, &sum.Days, &reachedAt}
 	sums = make(map[models.RowID]models.Sum, len(users))
-	for rows.Next() {
-		var (
-			day               SpanDay
-			user              models.RowID
-			sum               models.Sum
-			endsAt, reachedAt sql.NullTime
-		)
-		if err := rows.Scan(&day.Bucket, &day.Archived, &endsAt, &user, &sum.Score, &sum.Days, &reachedAt); err != nil {
-			return nil, nil, err
-		}
+	err = eachRow(ctx, p.reports, columns, func() error {
 		if user == 0 {
 			day.EndsAt = endsAt.Time
 			days = append(days, day)
-			continue
+			return nil
 		}
 		sum.ReachedAt = models.TimestampOf(reachedAt.Time)
 		sums[user] = sum
-	}
-	return days, sums, rows.Err()
+		return nil
+	}, sumsQuery, boardName, from.UTC(), to.UTC(), ids, after)
+	return days, sums, err
 }
 
 // dropMonths implements storage. Each month is dropped in a transaction of its

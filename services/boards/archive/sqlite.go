@@ -49,19 +49,12 @@ func (s *sqlite) ensurePartition(context.Context, models.Date) error { return ni
 
 // entries returns the rows of a query whose columns are user and composite.
 func entries(db *gorm.DB, query string, args ...any) (list []models.Entry, err error) {
-	rows, err := db.Raw(query, args...).Rows()
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var e models.Entry
-		if err := rows.Scan(&e.User, &e.Composite); err != nil {
-			return nil, err
-		}
+	var e models.Entry
+	err = lists.Each(db.Raw(query, args...), []any{&e.User, &e.Composite}, func() error {
 		list = append(list, e)
-	}
-	return list, rows.Err()
+		return nil
+	})
+	return list, err
 }
 
 // composites implements storage.
@@ -177,27 +170,21 @@ func (s *sqlite) sums(
 		after[u.User], ids[i] = u, u.User
 	}
 	db := s.reports.WithContext(ctx)
-	rows, err := db.Raw(`
+	query := db.Raw(`
 		SELECT b.bucket, b.starts_at, b.ends_at, b.tick_ms, b.time_bits, b.archived, coalesce(s.user_id, 0) AS user_id, coalesce(s.composite, 0) AS composite
 		FROM bucket_states b
 		LEFT JOIN archive_versions v ON v.board = b.board AND v.bucket = b.bucket AND v.state = 'current'
 		LEFT JOIN archived_scores s ON s.version = v.version AND s.user_id @ids
 		WHERE b.board = @board AND b.day BETWEEN @from AND @to
-		ORDER BY b.day, b.bucket`, map[string]any{"board": boardName, "from": from, "to": to, "ids": lists.Is(db, ids)}).Rows()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer rows.Close()
+		ORDER BY b.day, b.bucket`, map[string]any{"board": boardName, "from": from, "to": to, "ids": lists.Is(db, ids)})
+	var (
+		day   SpanDay
+		b     models.Bucket
+		entry models.Entry
+	)
+	columns := []any{&day.Bucket, &b.StartsAt, &day.EndsAt, &b.TickMS, &b.TimeBits, &day.Archived, &entry.User, &entry.Composite}
 	sums = make(map[models.RowID]models.Sum, len(users))
-	for rows.Next() {
-		var (
-			day   SpanDay
-			b     models.Bucket
-			entry models.Entry
-		)
-		if err := rows.Scan(&day.Bucket, &b.StartsAt, &day.EndsAt, &b.TickMS, &b.TimeBits, &day.Archived, &entry.User, &entry.Composite); err != nil {
-			return nil, nil, err
-		}
+	err = lists.Each(query, columns, func() error {
 		if len(days) == 0 || days[len(days)-1].Bucket != day.Bucket {
 			days = append(days, day)
 		}
@@ -205,8 +192,9 @@ func (s *sqlite) sums(
 			r := rowOf(score.Of(&b), entry, 0)
 			sums[entry.User] = sums[entry.User].Plus(models.Sum{Score: r.score, Days: 1, ReachedAt: r.reachedAt})
 		}
-	}
-	return days, sums, rows.Err()
+		return nil
+	})
+	return days, sums, err
 }
 
 // dropMonths implements storage. It drops the versions of the months at once, and then deletes

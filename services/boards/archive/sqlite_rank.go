@@ -79,34 +79,24 @@ func (b *build) eachRow(do func(e models.Entry, rank int64)) error {
 // pages reads the rows of the version that a query selects, a page at a time. fields returns where
 // the columns go, and do takes a row and returns its key.
 func pages[Row any](b *build, query string, fields func(*Row) []any, do func(*Row) (key int64)) error {
-	page := make([]Row, b.sizes.page)
+	var r Row
+	into, page := fields(&r), make([]Row, 0, b.sizes.page)
 	for after := int64(0); ; {
-		n, err := readPage(b, page, fields, query, b.version, after, len(page))
+		page = page[:0]
+		err := lists.Each(b.db.WithContext(b.ctx).Raw(query, b.version, after, b.sizes.page), into, func() error {
+			page = append(page, r)
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		for i := range n {
+		for i := range page {
 			after = do(&page[i])
 		}
-		if n < len(page) {
+		if len(page) < b.sizes.page {
 			return nil
 		}
 	}
-}
-
-// readPage reads up to a page of rows, and returns their number.
-func readPage[Row any](b *build, page []Row, fields func(*Row) []any, query string, args ...any) (n int, err error) {
-	rows, err := b.db.WithContext(b.ctx).Raw(query, args...).Rows()
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	for ; rows.Next(); n++ {
-		if err := rows.Scan(fields(&page[n])...); err != nil {
-			return 0, err
-		}
-	}
-	return n, rows.Err()
 }
 
 // writeRanks writes the ranks of a window whose first entry has the given one: in each transaction

@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 
 	"stepboard/internal/failpoint"
+	"stepboard/internal/lists"
 	"stepboard/internal/pause"
 	"stepboard/models"
 	"stepboard/services/boards/board"
@@ -88,34 +89,28 @@ func (s *sqlite) eachHot(ctx context.Context, bucket *models.Bucket, do func(chu
 func (s *sqlite) hotChunk(
 	db *gorm.DB, bucket *models.Bucket, after models.RowID, reported map[models.RowID]models.Composite,
 ) (chunk []hotEntry, err error) {
-	rows, err := db.Raw(`
+	query := db.Raw(`
 		SELECT h.user_id, h.composite, coalesce(s.composite, 0) AS archived, e.row_id IS NOT NULL AS erased
 		FROM archive_versions v
 		CROSS JOIN hot_scores h ON h.board = v.board AND h.bucket = v.bucket AND h.user_id > @after
 		LEFT JOIN archived_scores s ON s.version = v.version AND s.user_id = h.user_id
 		LEFT JOIN erasures e ON e.row_id = h.user_id
 		WHERE `+currentVersion+` ORDER BY h.user_id LIMIT @chunk`,
-		map[string]any{"board": bucket.Board, "bucket": bucket.Name, "after": after, "chunk": s.sizes.chunk}).Rows()
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var (
-			e      hotEntry
-			known  models.Composite
-			erased bool
-		)
-		if err := rows.Scan(&e.User, &e.Composite, &known, &erased); err != nil {
-			return nil, err
-		}
+		map[string]any{"board": bucket.Board, "bucket": bucket.Name, "after": after, "chunk": s.sizes.chunk})
+	var (
+		e      hotEntry
+		known  models.Composite
+		erased bool
+	)
+	err = lists.Each(query, []any{&e.User, &e.Composite, &known, &erased}, func() error {
 		if c, corrected := reported[e.User]; corrected {
 			known = c
 		}
 		e.news = e.Composite > known && !erased
 		chunk = append(chunk, e)
-	}
-	return chunk, rows.Err()
+		return nil
+	})
+	return chunk, err
 }
 
 // left implements storage.

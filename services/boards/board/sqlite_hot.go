@@ -135,27 +135,22 @@ const (
 // each calls fn with the scores of a bucket, page by page in the order of users. fn must not keep
 // them. One query for each hotPage.
 func (h *HotScores) each(ctx context.Context, bucket *models.Bucket, fn func([]models.Entry) error) error {
-	var last models.RowID
+	var e models.Entry
 	for {
 		var page []models.Entry
-		rows, err := h.db.WithContext(ctx).Raw(`SELECT user_id, composite FROM hot_scores
-			WHERE board = ? AND bucket = ? AND user_id > ? ORDER BY user_id LIMIT ?`, bucket.Board, bucket.Name, last, hotPage).Rows()
-		if err != nil {
-			return fmt.Errorf("read hot scores: %w", err)
-		}
-		for rows.Next() && err == nil {
-			var e models.Entry
-			err = rows.Scan(&e.User, &e.Composite)
+		query := h.db.WithContext(ctx).Raw(`SELECT user_id, composite FROM hot_scores
+			WHERE board = ? AND bucket = ? AND user_id > ? ORDER BY user_id LIMIT ?`, bucket.Board, bucket.Name, e.User, hotPage)
+		err := lists.Each(query, []any{&e.User, &e.Composite}, func() error {
 			page = append(page, e)
-		}
-		if err = errors.Join(err, rows.Err(), rows.Close()); err != nil {
+			return nil
+		})
+		if err != nil {
 			return fmt.Errorf("read hot scores: %w", err)
 		}
 		if len(page) > 0 {
 			if err := fn(page); err != nil {
 				return err
 			}
-			last = page[len(page)-1].User
 		}
 		if len(page) < hotPage {
 			return nil

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"slices"
 	"time"
@@ -39,28 +40,24 @@ func (t *sqliteTx) known(_ context.Context, keys []eventKey) (map[eventKey]known
 	for i, k := range keys {
 		given[i] = [2]string{k.board, k.id}
 	}
-	known := make(map[eventKey]knownEvent)
-	rows, err := t.db.Raw(`
+	query := t.db.Raw(`
 		SELECT e.board, e.event_id, e.user_id, e.delta, e.score, e.reached_at, e.total, coalesce(t.score, 0), t.reached_at
 		FROM json_each(?) k CROSS JOIN score_events e ON e.board = k.value ->> 0 AND e.event_id = k.value ->> 1
-		LEFT JOIN score_totals t ON t.board = e.board AND t.user_id = e.user_id AND t.total = e.total`, lists.JSON(given)).Rows()
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var e knownEvent
-		var at *time.Time
-		err := rows.Scan(&e.Board, &e.EventID, &e.User, &e.Delta, &e.Score, &e.ReachedAt, &e.Total, &e.total.score, &at)
-		if err != nil {
-			return nil, err
-		}
-		if at != nil {
-			e.total.reachedAt = models.TimestampOf(*at)
+		LEFT JOIN score_totals t ON t.board = e.board AND t.user_id = e.user_id AND t.total = e.total`, lists.JSON(given))
+	var (
+		e  knownEvent
+		at sql.NullTime
+	)
+	known := make(map[eventKey]knownEvent)
+	columns := []any{&e.Board, &e.EventID, &e.User, &e.Delta, &e.Score, &e.ReachedAt, &e.Total, &e.total.score, &at}
+	err := lists.Each(query, columns, func() error {
+		if e.total.reachedAt = 0; at.Valid {
+			e.total.reachedAt = models.TimestampOf(at.Time)
 		}
 		known[eventKey{e.Board, e.EventID}] = e
-	}
-	return known, rows.Err()
+		return nil
+	})
+	return known, err
 }
 
 // probe implements transaction. No other transaction runs, so no row is locked.
@@ -86,24 +83,20 @@ func (t *sqliteTx) balances(keys []totalKey) ([]balance, error) {
 	for i, k := range keys {
 		given[i] = [3]any{k.board, int64(k.user), k.name}
 	}
-	stored := make([]balance, len(keys))
-	rows, err := t.db.Raw(`
+	query := t.db.Raw(`
 		SELECT k.key, t.score, t.reached_at FROM json_each(?) k
-		CROSS JOIN score_totals t ON t.board = k.value ->> 0 AND t.user_id = k.value ->> 1 AND t.total = k.value ->> 2`, lists.JSON(given)).Rows()
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var i int
-		var points int64
-		var at time.Time
-		if err := rows.Scan(&i, &points, &at); err != nil {
-			return nil, err
-		}
+		CROSS JOIN score_totals t ON t.board = k.value ->> 0 AND t.user_id = k.value ->> 1 AND t.total = k.value ->> 2`, lists.JSON(given))
+	var (
+		i      int
+		points int64
+		at     time.Time
+	)
+	stored := make([]balance, len(keys))
+	err := lists.Each(query, []any{&i, &points, &at}, func() error {
 		stored[i] = balance{points, models.TimestampOf(at)}
-	}
-	return stored, rows.Err()
+		return nil
+	})
+	return stored, err
 }
 
 // add implements transaction.

@@ -31,19 +31,12 @@ const recordColumns = `user_id, external_id, nickname, avatar_url, cover_url, hi
 
 // each calls do with each of the records that a query selects, whose columns are recordColumns.
 func (s *Store) each(ctx context.Context, do func(r models.Record), query string, args ...any) error {
-	rows, err := s.db.WithContext(ctx).Raw(query, args...).Rows()
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var r models.Record
-		if err := rows.Scan(&r.Row, &r.User, &r.Nickname, &r.AvatarURL, &r.CoverURL, &r.Hidden, &r.Version); err != nil {
-			return err
-		}
+	var r models.Record
+	columns := []any{&r.Row, &r.User, &r.Nickname, &r.AvatarURL, &r.CoverURL, &r.Hidden, &r.Version}
+	return lists.Each(s.db.WithContext(ctx).Raw(query, args...), columns, func() error {
 		do(r)
-	}
-	return rows.Err()
+		return nil
+	})
 }
 
 // byUser returns the records of those users that exist. One query.
@@ -147,21 +140,14 @@ func (s *Store) ensure(
 
 // find sets the row ids of the users that exist, by position. One query.
 func (s *Store) find(ctx context.Context, users []string, rows []models.RowID) error {
-	found, err := s.db.WithContext(ctx).Raw(`SELECT given.position, u.user_id FROM ? JOIN users u ON u.external_id = given.text`,
-		lists.Texts(s.db, users)).Rows()
-	if err != nil {
-		return err
-	}
-	defer found.Close()
+	query := s.db.WithContext(ctx).Raw(`SELECT given.position, u.user_id FROM ? JOIN users u ON u.external_id = given.text`,
+		lists.Texts(s.db, users))
 	var position int
 	var row int64
-	for found.Next() {
-		if err := found.Scan(&position, &row); err != nil {
-			return err
-		}
+	return lists.Each(query, []any{&position, &row}, func() error {
 		rows[position-1] = models.RowID(row)
-	}
-	return found.Err()
+		return nil
+	})
 }
 
 // takeBack gives users who were created, by their ids and rows, the limits that were kept if
