@@ -1,6 +1,8 @@
 package board
 
 import (
+	"slices"
+
 	"stepboard/models"
 	"stepboard/services/boards/orderlist"
 )
@@ -52,13 +54,13 @@ func MergeShards(parts []ShardWindow, back, forward int) Window {
 		ahead[i], behind[i] = p.Entries[:p.Ahead], p.Entries[p.Ahead:]
 	}
 	w.Ahead = takeLast(ahead, back)
-	w.Behind = takeFirst(behind, forward)
+	w.Behind = takeFirst(behind, forward, models.Entry.Compare)
 	return w
 }
 
-// takeFirst merges sorted lists and returns the first n entries. It consumes
+// takeFirst merges lists that are sorted by compare, and returns the first n entries. It consumes
 // the lists. O(n × lists), for few lists.
-func takeFirst(lists [][]models.Entry, n int) []models.Entry {
+func takeFirst(lists [][]models.Entry, n int, compare func(a, b models.Entry) int) []models.Entry {
 	if len(lists) == 1 {
 		return lists[0][:min(n, len(lists[0]))]
 	}
@@ -66,7 +68,7 @@ func takeFirst(lists [][]models.Entry, n int) []models.Entry {
 	for len(out) < n {
 		best := -1
 		for i, list := range lists {
-			if len(list) > 0 && (best < 0 || list[0].Compare(lists[best][0]) < 0) {
+			if len(list) > 0 && (best < 0 || compare(list[0], lists[best][0]) < 0) {
 				best = i
 			}
 		}
@@ -82,24 +84,10 @@ func takeFirst(lists [][]models.Entry, n int) []models.Entry {
 // takeLast merges sorted lists and returns the last n entries, in order. It
 // consumes the lists.
 func takeLast(lists [][]models.Entry, n int) []models.Entry {
-	if len(lists) == 1 {
-		return lists[0][max(0, len(lists[0])-n):]
-	}
-	var total int
 	for _, list := range lists {
-		total += len(list)
+		slices.Reverse(list)
 	}
-	n = min(n, total)
-	out := make([]models.Entry, n)
-	for at := n - 1; at >= 0; at-- {
-		last := -1
-		for i, list := range lists {
-			if len(list) > 0 && (last < 0 || list[len(list)-1].Compare(lists[last][len(lists[last])-1]) > 0) {
-				last = i
-			}
-		}
-		out[at] = lists[last][len(lists[last])-1]
-		lists[last] = lists[last][:len(lists[last])-1]
-	}
-	return out
+	last := takeFirst(lists, n, func(a, b models.Entry) int { return b.Compare(a) })
+	slices.Reverse(last)
+	return last
 }
