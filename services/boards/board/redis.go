@@ -80,25 +80,24 @@ func (s *Store) Composites(ctx context.Context, bucket *models.Bucket, users []m
 func (s *Store) CompositesOf(ctx context.Context, buckets []*models.Bucket, users []models.RowID) ([][]models.Composite, error) {
 	var (
 		lookups []lookup
-		queued  []redis.Cmder
 		now     = s.clock()
 		lists   = make([][]models.Composite, len(buckets))
 	)
 	for i, bucket := range buckets {
 		lists[i] = make([]models.Composite, len(users))
-		for _, l := range s.lookups(ctx, bucket, users, now) {
-			l.into = lists[i]
-			lookups, queued = append(lookups, l), append(queued, l.cmd)
-		}
+		lookups = append(lookups, s.lookups(ctx, bucket, users, lists[i], now)...)
 	}
-	if err := s.lookUp(ctx, lookups, queued); err != nil {
+	if err := s.lookUp(ctx, lookups); err != nil {
 		return nil, err
 	}
 	return lists, nil
 }
 
-// lookUp runs the queued commands of lookups in one round trip, if there are any.
-func (s *Store) lookUp(ctx context.Context, lookups []lookup, queued []redis.Cmder) error {
+// lookUp runs other commands, and those of lookups, in one round trip, if there are any.
+func (s *Store) lookUp(ctx context.Context, lookups []lookup, queued ...redis.Cmder) error {
+	for _, l := range lookups {
+		queued = append(queued, l.cmd)
+	}
 	if len(queued) == 0 {
 		return nil
 	}
@@ -120,8 +119,11 @@ type lookup struct {
 	into []models.Composite
 }
 
-// lookups returns a lookup for each shard of the bucket that has any of the users.
-func (s *Store) lookups(ctx context.Context, bucket *models.Bucket, users []models.RowID, now time.Time) []lookup {
+// lookups returns a lookup for each shard of the bucket that has any of the users. Their composites
+// go into a list, by position.
+func (s *Store) lookups(
+	ctx context.Context, bucket *models.Bucket, users []models.RowID, into []models.Composite, now time.Time,
+) []lookup {
 	members := make([][]int64, bucket.Shards)
 	lookups := make([]lookup, bucket.Shards)
 	if bucket.Shards == 1 {
@@ -136,6 +138,7 @@ func (s *Store) lookups(ctx context.Context, bucket *models.Bucket, users []mode
 	used := lookups[:0]
 	for shard, l := range lookups {
 		if len(l.at) > 0 {
+			l.into = into
 			l.cmd = redis.NewFloatSliceCmd(ctx, zmscore(s.readKeys(bucket, shard, now), members[shard])...)
 			used = append(used, l)
 		}

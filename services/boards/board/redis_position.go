@@ -70,12 +70,7 @@ func (s *Store) CompositesAndPosition(
 ) ([]models.Composite, Position, error) {
 	now, composites := s.clock(), make([]models.Composite, len(users))
 	own := s.position(ctx, bucket, user, now)
-	lookups, queued := s.lookups(ctx, bucket, users, now), []redis.Cmder{own}
-	for i := range lookups {
-		lookups[i].into = composites
-		queued = append(queued, lookups[i].cmd)
-	}
-	if err := s.lookUp(ctx, lookups, queued); err != nil {
+	if err := s.lookUp(ctx, s.lookups(ctx, bucket, users, composites, now), own); err != nil {
 		return nil, Position{}, err
 	}
 	positions, err := s.addShards(ctx, []*models.Bucket{bucket}, user, []*redis.Cmd{own}, now)

@@ -108,18 +108,16 @@ func (s *Store) CompositesBefore(ctx context.Context, raises []models.Raise) ([]
 	}
 	stored := make([]models.Composite, len(raises))
 	var lookups []lookup
-	var queued []redis.Cmder
 	now := s.clock()
 	for bucket, ids := range users {
-		for _, l := range s.lookups(ctx, bucket, ids, now) {
-			l.into = stored
+		for _, l := range s.lookups(ctx, bucket, ids, stored, now) {
 			for i, at := range l.at {
 				l.at[i] = positions[bucket][at]
 			}
-			lookups, queued = append(lookups, l), append(queued, l.cmd)
+			lookups = append(lookups, l)
 		}
 	}
-	return stored, s.lookUp(ctx, lookups, queued)
+	return stored, s.lookUp(ctx, lookups)
 }
 
 // raiseCommand raises entries of one key.
