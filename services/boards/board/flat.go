@@ -29,6 +29,15 @@ func (f *flat) of(user models.RowID) models.Composite {
 	return 0
 }
 
+// ofAll returns the composites of users, by position.
+func (f *flat) ofAll(users []models.RowID) []models.Composite {
+	composites := make([]models.Composite, len(users))
+	for i, user := range users {
+		composites[i] = f.of(user)
+	}
+	return composites
+}
+
 // set replaces a user's composite; 0 removes it. The row id is 1 to maxRow.
 func (f *flat) set(user models.RowID, composite models.Composite) {
 	page := int(user / flatUsers)

@@ -69,16 +69,24 @@ func (l *Local) at(moment time.Time) *Local {
 // Server implements Entries. There is one, without a name.
 func (l *Local) Server(context.Context, models.Raise) string { return "" }
 
-// find returns a bucket, or nil if nothing was raised in it.
-func (l *Local) find(bucket *models.Bucket) *localBucket {
+// stored returns a bucket, or nil if nothing was raised in it.
+func (l *Local) stored(bucket *models.Bucket) *localBucket {
 	l.memory.mu.RLock()
 	defer l.memory.mu.RUnlock()
 	return l.memory.buckets[bucketKey{bucket.Board, bucket.Name}]
 }
 
-// ensure returns a bucket, which is empty if nothing was raised in it.
+// find returns a bucket to read or to lower, an empty one if nothing was raised in it.
+func (l *Local) find(bucket *models.Bucket) *localBucket {
+	if b := l.stored(bucket); b != nil {
+		return b
+	}
+	return &localBucket{}
+}
+
+// ensure returns a bucket to raise, and adds it if nothing was raised in it.
 func (l *Local) ensure(bucket *models.Bucket) *localBucket {
-	if b := l.find(bucket); b != nil {
+	if b := l.stored(bucket); b != nil {
 		return b
 	}
 	l.memory.mu.Lock()
@@ -123,23 +131,14 @@ func (l *Local) Load(ctx context.Context) error {
 // read calls fn with what a bucket shows.
 func (l *Local) read(bucket *models.Bucket, fn func(*flat)) {
 	b := l.find(bucket)
-	if b == nil {
-		fn(&flat{})
-		return
-	}
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	fn(&b.shown)
 }
 
 // Composites implements Entries.
-func (l *Local) Composites(_ context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error) {
-	composites := make([]models.Composite, len(users))
-	l.read(bucket, func(f *flat) {
-		for i, user := range users {
-			composites[i] = f.of(user)
-		}
-	})
+func (l *Local) Composites(_ context.Context, bucket *models.Bucket, users []models.RowID) (composites []models.Composite, err error) {
+	l.read(bucket, func(f *flat) { composites = f.ofAll(users) })
 	return composites, nil
 }
 
@@ -164,14 +163,8 @@ func (l *Local) CompositesBefore(_ context.Context, raises []models.Raise) ([]mo
 // CompositesAndPosition implements Entries. Both are of the same moment.
 func (l *Local) CompositesAndPosition(
 	_ context.Context, bucket *models.Bucket, users []models.RowID, user models.RowID,
-) ([]models.Composite, Position, error) {
-	composites, position := make([]models.Composite, len(users)), Position{}
-	l.read(bucket, func(f *flat) {
-		for i, user := range users {
-			composites[i] = f.of(user)
-		}
-		position = f.position(user)
-	})
+) (composites []models.Composite, position Position, err error) {
+	l.read(bucket, func(f *flat) { composites, position = f.ofAll(users), f.position(user) })
 	return composites, position, nil
 }
 
@@ -262,10 +255,8 @@ func (l *Local) showIn(bucket *models.Bucket, raises []models.Raise, now time.Ti
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, r := range raises {
-		if l.routes != nil {
-			if key, ok := l.routes.Route(bucket, r.User); !ok || key != models.KeyBoard {
-				continue
-			}
+		if key, ok := route(l.routes, bucket, r.User); !ok || key != models.KeyBoard {
+			continue
 		}
 		if bucket.WindowHours > 0 {
 			if b.raiseHour(bucket, r.Entry, now) {
@@ -285,9 +276,6 @@ func (l *Local) Parts(_ context.Context, bucket *models.Bucket) (parts []models.
 		return []models.BoardPart{{Bucket: bucket}}, nil
 	}
 	b := l.find(bucket)
-	if b == nil {
-		return nil, nil
-	}
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	for _, hour := range b.hoursUpTo(maxHour) {
@@ -299,9 +287,6 @@ func (l *Local) Parts(_ context.Context, bucket *models.Bucket) (parts []models.
 // ReadPart implements Entries.
 func (l *Local) ReadPart(_ context.Context, p models.BoardPart, behind models.Entry, n int) (entries []models.Entry, err error) {
 	b := l.find(p.Bucket)
-	if b == nil {
-		return nil, nil
-	}
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if f := b.part(p); f != nil {
@@ -328,9 +313,6 @@ func (l *Local) Lower(_ context.Context, p models.BoardPart, lowerings []models.
 
 func (l *Local) lower(p models.BoardPart, lowerings []models.Lowering) (lowered int64) {
 	b := l.find(p.Bucket)
-	if b == nil {
-		return 0
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, lowering := range lowerings {

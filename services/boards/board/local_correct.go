@@ -10,17 +10,12 @@ import (
 // Correct implements Entries. What was reported stays in HotScores; one query for each bucket with
 // corrections that were lifted.
 func (l *Local) Correct(ctx context.Context, entries []models.CorrectedEntry) (changed int64, err error) {
-	var buckets []*models.Bucket
 	of := make(map[*models.Bucket][]models.CorrectedEntry)
 	for _, e := range entries {
-		if len(of[e.Bucket]) == 0 {
-			buckets = append(buckets, e.Bucket)
-		}
 		of[e.Bucket] = append(of[e.Bucket], e)
 	}
-	for _, bucket := range buckets {
-		corrected := of[bucket]
-		if takenOver(bucket, l.clock()) && l.find(bucket) == nil {
+	for bucket, corrected := range of {
+		if takenOver(bucket, l.clock()) && l.stored(bucket) == nil {
 			continue // it was archived, or has no entries
 		}
 		reported, err := l.reportedOfLifted(ctx, bucket, corrected)
@@ -86,10 +81,7 @@ func (l *Local) correctIn(
 // correction held then. One query.
 func (l *Local) Reported(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error) {
 	composites, err := l.hot.composites(ctx, bucket, users)
-	if err != nil {
-		return nil, models.Unavailable("read reported scores", err)
-	}
-	return composites, nil
+	return composites, models.Public("read reported scores", err)
 }
 
 // Remove implements Entries. One statement for each bucket of a day.
@@ -108,27 +100,19 @@ func (l *Local) Remove(ctx context.Context, buckets []*models.Bucket, users []mo
 // hide removes users from what readers see, and returns how many entries these were.
 func (l *Local) hide(bucket *models.Bucket, users []models.RowID) (removed int64) {
 	b := l.find(bucket)
-	if b == nil {
-		return 0
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, user := range users {
-		if user > maxRow {
-			continue
-		}
-		sets := []*flat{&b.shown}
-		if bucket.WindowHours > 0 {
-			for _, hour := range b.hoursUpTo(maxHour) {
-				sets = append(sets, b.hours[hour])
+		for _, totals := range b.hours { // of a rolling bucket, whose sums do not count
+			if totals.of(user) != 0 {
+				totals.set(user, 0)
+				removed++
 			}
 		}
-		for _, f := range sets {
-			if f.of(user) != 0 {
-				f.set(user, 0)
-				if f != &b.shown || bucket.WindowHours == 0 {
-					removed++
-				}
+		if b.shown.of(user) != 0 {
+			b.shown.set(user, 0)
+			if bucket.WindowHours == 0 {
+				removed++
 			}
 		}
 	}
@@ -153,10 +137,8 @@ func (l *Local) Stored(ctx context.Context, buckets []*models.Bucket, user model
 		}
 		if reported[0] != 0 && reported[0] != shown {
 			key := models.KeyLate
-			if l.routes != nil {
-				if routed, _ := l.routes.Route(bucket, user); routed == models.KeyReported {
-					key = models.KeyReported
-				}
+			if routed, _ := route(l.routes, bucket, user); routed == models.KeyReported {
+				key = models.KeyReported
 			}
 			stored = append(stored, StoredEntry{Bucket: bucket, Key: key, Composite: reported[0]})
 		}

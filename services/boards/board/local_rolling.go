@@ -88,7 +88,7 @@ func (b *localBucket) expired(bucket *models.Bucket, now time.Time) []models.Hou
 // Drain implements Entries. It locks the bucket for drainChunk users at a time.
 func (l *Local) Drain(ctx context.Context, bucket *models.Bucket) (drained int64, err error) {
 	b := l.find(bucket)
-	if b == nil || bucket.WindowHours == 0 {
+	if bucket.WindowHours == 0 {
 		return 0, nil
 	}
 	for ctx.Err() == nil {
@@ -126,9 +126,6 @@ func (b *localBucket) drain(bucket *models.Bucket, now time.Time) (drained int64
 // Settling implements Entries.
 func (l *Local) Settling(_ context.Context, bucket *models.Bucket) (bool, error) {
 	b := l.find(bucket)
-	if b == nil || bucket.WindowHours == 0 {
-		return false, nil
-	}
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return len(b.expired(bucket, l.clock())) > 0, nil
@@ -137,7 +134,7 @@ func (l *Local) Settling(_ context.Context, bucket *models.Bucket) (bool, error)
 // Drift implements Entries.
 func (l *Local) Drift(_ context.Context, bucket *models.Bucket, sample int) (checked, drifted int, err error) {
 	b := l.find(bucket)
-	if b == nil || bucket.WindowHours == 0 {
+	if bucket.WindowHours == 0 {
 		return 0, 0, nil
 	}
 	b.mu.RLock()

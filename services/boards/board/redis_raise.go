@@ -195,12 +195,12 @@ func (s *Store) raiseWithChange(ctx context.Context, c *raiseCommand) (changed i
 // noCommand is the index of the command of an update that changes nothing.
 const noCommand = -1
 
-// route returns where Routes sends an update.
-func (s *Store) route(r *models.Raise) (key models.EntryKey, ok bool) {
-	if s.routes == nil {
+// route returns where routes, which may be nil, send an update.
+func route(routes Routes, bucket *models.Bucket, user models.RowID) (key models.EntryKey, ok bool) {
+	if routes == nil {
 		return models.KeyBoard, true
 	}
-	return s.routes.Route(r.Bucket, r.User)
+	return routes.Route(bucket, user)
 }
 
 // raiseCommands merges updates into one command for each key. commandOf is the
@@ -220,7 +220,7 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands []raiseCommand, c
 	var hourly []int // updates of rolling buckets
 	for i := range raises {
 		r := &raises[i]
-		route, ok := s.route(r)
+		routed, ok := route(s.routes, r.Bucket, r.User)
 		if !ok {
 			commandOf[i] = noCommand
 			continue
@@ -229,7 +229,7 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands []raiseCommand, c
 			hourly = append(hourly, i)
 			continue
 		}
-		if k := (key{r.Bucket, r.Bucket.Shard(r.User), route == models.KeyReported}); command < 0 || k != last {
+		if k := (key{r.Bucket, r.Bucket.Shard(r.User), routed == models.KeyReported}); command < 0 || k != last {
 			var ok bool
 			if command, ok = ofKey[k]; !ok {
 				command = len(commands)
