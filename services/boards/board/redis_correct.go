@@ -230,10 +230,7 @@ func (s *Store) repairs(ctx context.Context, sh *correctedShard, now time.Time) 
 	}
 	board, changes := s.keys.Board(sh.bucket, sh.shard), s.keys.Changes(sh.bucket.Board, sh.shard)
 	frozen := s.keys.Frozen(sh.bucket, sh.shard, 1, models.KeyBoard)
-	cold := 0
-	if takenOver(sh.bucket, now) {
-		cold = 1
-	}
+	cold := takenOver(sh.bucket, now) // sent as 1 or 0
 	for part := range slices.Chunk(held, 3*lowerChunk) {
 		args := []any{
 			"eval", correctScript, 4, board, s.keys.Reported(sh.bucket, sh.shard), changes, frozen,

@@ -49,10 +49,8 @@ func (s *Store) Freeze(ctx context.Context, bucket *models.Bucket, run int) erro
 			s.keys.Frozen(bucket, shard, run, models.KeyReported), s.keys.Changes(bucket.Board, shard),
 		}, change)
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return models.Unavailable("freeze a bucket", err)
-	}
-	return nil
+	_, err := pipe.Exec(ctx)
+	return models.Public("freeze a bucket", err)
 }
 
 // FrozenParts lists the parts of a bucket that the runs up to the given one
@@ -105,10 +103,8 @@ func (s *Store) DropFrozen(ctx context.Context, bucket *models.Bucket, parts []m
 	for _, p := range parts {
 		pipe.Unlink(ctx, s.frozenKey(bucket, p))
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return models.Unavailable("drop frozen parts", err)
-	}
-	return nil
+	_, err := pipe.Exec(ctx)
+	return models.Public("drop frozen parts", err)
 }
 
 func (s *Store) frozenKey(bucket *models.Bucket, p models.FrozenPart) string {

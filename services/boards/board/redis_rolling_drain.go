@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/internal/pause"
 	"stepboard/models"
 )
 
@@ -85,11 +86,8 @@ func (s *Store) Drain(ctx context.Context, bucket *models.Bucket) (drained int64
 				return drained, models.Unavailable("drain", err)
 			}
 			drained += n
-			pause := time.NewTimer(time.Since(start))
-			select {
-			case <-pause.C:
-			case <-ctx.Done():
-				return drained, models.Unavailable("drain", ctx.Err())
+			if err := pause.For(ctx, time.Since(start)); err != nil {
+				return drained, models.Unavailable("drain", err)
 			}
 		}
 	}

@@ -97,10 +97,7 @@ func (h *HotScores) remove(ctx context.Context, bucket *models.Bucket, users []m
 	}
 	result := h.db.WithContext(ctx).Exec(`DELETE FROM hot_scores WHERE board = ? AND bucket = ?
 		AND user_id IN (SELECT value FROM json_each(?))`, bucket.Board, bucket.Name, lists.JSON(users))
-	if result.Error != nil {
-		return 0, fmt.Errorf("remove hot scores: %w", result.Error)
-	}
-	return result.RowsAffected, nil
+	return result.RowsAffected, models.Wrap("remove hot scores", result.Error)
 }
 
 // ForgetHot deletes from HotScores what the archive has stored of a bucket. The entries are in the
