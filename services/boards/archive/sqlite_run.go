@@ -61,9 +61,10 @@ type build struct {
 	ctx     context.Context //nolint:containedctx // of the run
 	codec   score.Codec
 	version int64
-	// former returns rows of the current version, and news what the run moves: up to a chunk of
-	// entries behind a user, in the order of users.
-	former, news func(after models.RowID) ([]models.Entry, error)
+	// current is the version that readers see, 0 if there is none.
+	current int64
+	// news returns what the run moves: up to a chunk of entries behind a user, in the order of users.
+	news func(after models.RowID) ([]models.Entry, error)
 	// kept is what corrections and earlier runs have kept apart.
 	kept map[models.RowID]models.Composite
 	held held
@@ -154,12 +155,10 @@ func (b *build) run(complete completion) (stored totals, err error) {
 // prepare reads what does not grow with the bucket.
 func (b *build) prepare() (err error) {
 	db := b.db.WithContext(b.ctx)
-	var current int64
-	err = db.Raw(`SELECT v.version FROM archive_versions v WHERE `+currentVersion, namesOf(b.bucket)).Scan(&current).Error
+	err = db.Raw(`SELECT v.version FROM archive_versions v WHERE `+currentVersion, namesOf(b.bucket)).Scan(&b.current).Error
 	if err != nil {
 		return fmt.Errorf("find the current version: %w", err)
 	}
-	b.former = func(after models.RowID) ([]models.Entry, error) { return b.rowsOf(current, after, "true") }
 	switch {
 	case b.bucket.FromLedger && b.move.run > 1:
 		b.news = func(models.RowID) ([]models.Entry, error) { return nil, nil }
@@ -183,10 +182,10 @@ func (b *build) prepare() (err error) {
 // notErased is the condition of rows s of users who were not erased.
 const notErased = `s.user_id NOT IN (SELECT row_id FROM erasures)`
 
-// rowsOf returns rows of a version.
-func (b *build) rowsOf(version int64, after models.RowID, condition string) ([]models.Entry, error) {
-	return entries(b.db.WithContext(b.ctx), `SELECT s.user_id, s.composite FROM archived_scores s
-		WHERE s.version = ? AND s.user_id > ? AND `+condition+` ORDER BY s.user_id LIMIT ?`, version, after, b.sizes.chunk)
+// former returns rows of the current version, as news returns entries.
+func (b *build) former(after models.RowID) ([]models.Entry, error) {
+	return entries(b.db.WithContext(b.ctx), `SELECT user_id, composite FROM archived_scores
+		WHERE version = ? AND user_id > ? ORDER BY user_id LIMIT ?`, b.current, after, b.sizes.chunk)
 }
 
 // hotBehind returns what hot_scores has.
@@ -312,7 +311,7 @@ func keepReported(tx *gorm.DB, bucket *models.Bucket, codec score.Codec, reporte
 
 // show makes the version the current one, unless corrections have changed since it was begun.
 func (b *build) show(stored totals, complete completion) error {
-	err := b.db.WithContext(b.ctx).Transaction(func(tx *gorm.DB) error {
+	return b.db.WithContext(b.ctx).Transaction(func(tx *gorm.DB) error {
 		if err := building(tx, b.version); err != nil {
 			return err
 		}
@@ -341,7 +340,6 @@ func (b *build) show(stored totals, complete completion) error {
 		failpoint.Hit("archive_version.shown")
 		return nil
 	})
-	return err
 }
 
 // abandon drops the versions of a bucket that are building.
