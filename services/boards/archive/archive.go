@@ -11,6 +11,7 @@ import (
 
 	"stepboard/internal/failpoint"
 	"stepboard/models"
+	"stepboard/services/platform/cursor"
 	"stepboard/services/platform/lease"
 )
 
@@ -118,7 +119,7 @@ type Stats struct {
 // Stats returns the counters of this process.
 func (s *Service) Stats() *Stats { return &s.stats }
 
-type bucketKey struct{ board, name string }
+type bucketKey struct{ Board, Bucket string }
 
 // New returns a service that moves buckets from their source. The caller must call Close.
 func New(store *Store, source Source, leases Leases, clock models.Clock, log *slog.Logger) *Service {
@@ -281,10 +282,12 @@ func (s *Service) makeRun(ctx context.Context, bucket *models.Bucket, run models
 		return run, fmt.Errorf("archive %s of board %s: %w", bucket.Day, bucket.Board, err)
 	}
 	s.complete.Store(bucketKey{bucket.Board, bucket.Name}, true)
-	if err := s.drop(ctx, bucket, parts); err != nil {
-		return run, fmt.Errorf("archive %s of board %s: it is archived, but: %w", bucket.Day, bucket.Board, err)
-	}
-	return run, nil
+	return run, notDropped(bucket, s.drop(ctx, bucket, parts))
+}
+
+// notDropped returns the error of dropping what was moved.
+func notDropped(bucket *models.Bucket, err error) error {
+	return models.Wrap(fmt.Sprintf("archive %s of board %s: it is archived, but", bucket.Day, bucket.Board), err)
 }
 
 // drop removes what a complete run has moved. If parts can't be dropped now, the next run merges
@@ -414,17 +417,14 @@ func (s *Service) storeRun(ctx context.Context, m *move, run *models.ArchiveRun)
 
 // dropKeys removes what Redis has of an archived bucket of the ledger.
 func (s *Service) dropKeys(ctx context.Context, bucket *models.Bucket, run int) error {
-	err := s.hot.Freeze(ctx, bucket, run)
-	if err == nil {
-		var parts []models.FrozenPart
-		if parts, err = s.hot.FrozenParts(ctx, bucket, run); err == nil && len(parts) > 0 {
-			err = s.hot.DropFrozen(ctx, bucket, parts)
-		}
+	if err := s.hot.Freeze(ctx, bucket, run); err != nil {
+		return notDropped(bucket, err)
 	}
-	if err != nil {
-		return fmt.Errorf("archive %s of board %s: it is archived, but: %w", bucket.Day, bucket.Board, err)
+	parts, err := s.hot.FrozenParts(ctx, bucket, run)
+	if err == nil && len(parts) > 0 {
+		err = s.hot.DropFrozen(ctx, bucket, parts)
 	}
-	return nil
+	return notDropped(bucket, err)
 }
 
 // recordFailure records why a run has failed, even if ctx has ended. If it
@@ -491,7 +491,9 @@ func (s *Service) Unfinished(ctx context.Context) (int, error) {
 
 // Runs returns a page of runs, newest first. One query.
 func (s *Service) Runs(ctx context.Context, q RunsQuery) ([]models.ArchiveRun, error) {
-	return s.store.runs(ctx, q)
+	db := s.store.reads.WithContext(ctx).Where(&models.ArchiveRun{Board: q.Board, Bucket: q.Bucket, State: q.State})
+	runs, err := cursor.Newest[models.ArchiveRun](db, "id", q.Before, q.Limit)
+	return runs, models.Public("list archive runs", err)
 }
 
 // monthOf returns the first day of the day's month.

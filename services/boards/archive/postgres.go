@@ -70,30 +70,22 @@ func (p *postgres) ensurePartition(ctx context.Context, day models.Date) error {
 	}
 	err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		// One process creates it; the others wait for the lock and then find it.
-		if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '10s'`); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/archived_scores', 0))`); err != nil {
+		_, err := tx.Exec(ctx, `
+			SET LOCAL lock_timeout = '10s';
+			SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/archived_scores', 0))`)
+		if err != nil {
 			return err
 		}
 		if exists, err := p.attached(ctx, tx, name); err != nil || exists {
 			return err
 		}
-		for _, statement := range []string{
-			`CREATE TABLE ` + name + ` (LIKE archived_scores INCLUDING ALL)`,
-			fmt.Sprintf(`ALTER TABLE archived_scores ATTACH PARTITION %s FOR VALUES FROM ('%s') TO ('%s')`,
-				name, month.Format(time.DateOnly), month.AddDate(0, 1, 0).Format(time.DateOnly)),
-		} {
-			if _, err := tx.Exec(ctx, statement); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err = tx.Exec(ctx, fmt.Sprintf(`
+			CREATE TABLE %[1]s (LIKE archived_scores INCLUDING ALL);
+			ALTER TABLE archived_scores ATTACH PARTITION %[1]s FOR VALUES FROM ('%[2]s') TO ('%[3]s')`,
+			name, month.Format(time.DateOnly), month.AddDate(0, 1, 0).Format(time.DateOnly)))
+		return err
 	})
-	if err != nil {
-		return fmt.Errorf("create partition %s: %w", name, err)
-	}
-	return nil
+	return models.Wrap("create partition "+name, err)
 }
 
 // queryRower is a pool or a transaction.
@@ -263,10 +255,7 @@ func sumQuery(from string) string {
 // sum adds up the rows that follow FROM.
 func (p *postgres) sum(tx *gorm.DB, from string, args ...any) (t totals, err error) {
 	err = tx.Raw(sumQuery(from), args...).Row().Scan(&t.rows, &t.scoreSum, &t.hash)
-	if err != nil {
-		return totals{}, fmt.Errorf("sum up %s: %w", strings.Fields(from)[0], err)
-	}
-	return t, nil
+	return t, models.Wrap("sum up "+strings.Fields(from)[0], err)
 }
 
 // composites implements storage.
@@ -476,10 +465,7 @@ func (p *postgres) dropMonths(ctx context.Context, before models.Date) (int, err
 	}
 	for i, name := range names {
 		err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '2s'`); err != nil {
-				return err
-			}
-			_, err := tx.Exec(ctx, `DROP TABLE `+name)
+			_, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '2s'; DROP TABLE `+name)
 			return err
 		})
 		if err != nil {

@@ -83,28 +83,20 @@ type transfer struct {
 	bucket *models.Bucket
 }
 
-// names holds the parameters of the statements.
-func (t *transfer) names() map[string]any { return namesOf(t.bucket) }
-
 // exec runs a statement. what says in errors what it does.
 func (t *transfer) exec(what, query string) error {
-	if err := t.tx.Exec(query, t.names()).Error; err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return nil
+	return models.Wrap(what, t.tx.Exec(query, namesOf(t.bucket)).Error)
 }
 
-// ranked returns the SQL expression of the rank of row s.
-func (t *transfer) ranked() string {
-	return `row_number() OVER (ORDER BY s.score DESC, s.reached_at, ` + postgresUserText + ` DESC)`
-}
+// ranked is the SQL expression of the rank of row s.
+const ranked = `row_number() OVER (ORDER BY s.score DESC, s.reached_at, ` + postgresUserText + ` DESC)`
 
 // stageTotals ranks the bucket's running totals in the staging table and compares them with
 // the ledger. It deletes archived rows, which no complete run has stored.
 func (t *transfer) stageTotals() (staged totals, err error) {
 	err = t.exec("rank totals", `
 		INSERT INTO archive_staging (rank, user_id, score, reached_at)
-		SELECT `+t.ranked()+`, s.user_id, s.score, s.reached_at FROM score_totals s WHERE `+existingTotals)
+		SELECT `+ranked+`, s.user_id, s.score, s.reached_at FROM score_totals s WHERE `+existingTotals)
 	if err != nil {
 		return staged, err
 	}
@@ -112,7 +104,7 @@ func (t *transfer) stageTotals() (staged totals, err error) {
 		return staged, err
 	}
 	counted := totals{hash: staged.hash}
-	err = t.tx.Raw(`SELECT count(*), coalesce(CAST(sum(score) AS bigint), 0) FROM score_totals WHERE `+existingTotals, t.names()).
+	err = t.tx.Raw(`SELECT count(*), coalesce(CAST(sum(score) AS bigint), 0) FROM score_totals WHERE `+existingTotals, namesOf(t.bucket)).
 		Row().Scan(&counted.rows, &counted.scoreSum)
 	if err != nil {
 		return staged, fmt.Errorf("sum up the ledger: %w", err)
@@ -138,7 +130,7 @@ func (t *transfer) store(staged totals, repeats bool) (stored totals, err error)
 		err := t.tx.Raw(`
 			SELECT EXISTS (SELECT 1 FROM archived_scores WHERE board = @board AND day = @day)
 				OR EXISTS (SELECT 1 FROM corrections WHERE `+concerning+`)
-				OR EXISTS (SELECT 1 FROM erasures e JOIN archive_staging s ON s.user_id = e.row_id)`, t.names()).Row().Scan(&merge)
+				OR EXISTS (SELECT 1 FROM erasures e JOIN archive_staging s ON s.user_id = e.row_id)`, namesOf(t.bucket)).Row().Scan(&merge)
 		if err != nil {
 			return stored, fmt.Errorf("look for rows to merge: %w", err)
 		}
@@ -159,7 +151,7 @@ func (t *transfer) store(staged totals, repeats bool) (stored totals, err error)
 	if err != nil {
 		return stored, err
 	}
-	stored, err = t.sum(t.tx, `archived_scores WHERE board = @board AND day = @day`, t.names())
+	stored, err = t.sum(t.tx, `archived_scores WHERE board = @board AND day = @day`, namesOf(t.bucket))
 	if err == nil && stored != expected {
 		err = fmt.Errorf("%w: read %v; the archive would hold %v", ErrVerification, expected, stored)
 	}
@@ -192,7 +184,7 @@ func (t *transfer) merge(read totals) (totals, error) {
 				AND user_id IN (SELECT user_id FROM archive_corrected WHERE kind = 'exclude')`},
 		{"merge", `
 			INSERT INTO archive_merged (rank, user_id, score, reached_at)
-			SELECT ` + t.ranked() + `, s.user_id, s.score, s.reached_at
+			SELECT ` + ranked + `, s.user_id, s.score, s.reached_at
 			FROM (
 				SELECT best.user_id, coalesce(c.score, best.score) AS score, coalesce(c.reached_at, best.reached_at) AS reached_at
 				FROM (` + bestOfUsers + `) best LEFT JOIN archive_corrected c ON c.user_id = best.user_id

@@ -15,7 +15,6 @@ import (
 	"stepboard/models"
 	"stepboard/services/boards/board"
 	"stepboard/services/boards/score"
-	"stepboard/services/platform/cursor"
 	"stepboard/services/platform/outcomes"
 )
 
@@ -144,10 +143,7 @@ func (s *Store) recordRun(ctx context.Context, run *models.ArchiveRun) (bool, er
 		DoUpdates: clause.AssignmentColumns([]string{"state", "attempts", "moved", "started_at", "finished_at", "error"}),
 		Where:     clause.Where{Exprs: []clause.Expression{clause.Neq{Column: clause.Column{Table: run.TableName(), Name: "state"}, Value: models.ArchiveComplete}}},
 	}).Create(run)
-	if result.Error != nil {
-		return false, fmt.Errorf("record run: %w", result.Error)
-	}
-	return result.RowsAffected > 0, nil
+	return result.RowsAffected > 0, models.Wrap("record run", result.Error)
 }
 
 // recordFailure records why a run has failed, unless it has committed after all.
@@ -203,15 +199,13 @@ func (s *Store) archived(ctx context.Context) ([]*models.Bucket, []int, error) {
 
 // pendingCorrections returns the archived buckets with corrections to apply.
 func (s *Store) pendingCorrections(ctx context.Context) (map[bucketKey]bool, error) {
-	var rows []struct{ Board, Bucket string }
-	if err := s.db.WithContext(ctx).Table("pending_corrections").Distinct("board", "bucket").Scan(&rows).Error; err != nil {
-		return nil, fmt.Errorf("list pending corrections: %w", err)
+	var keys []bucketKey
+	err := s.db.WithContext(ctx).Table("pending_corrections").Distinct("board", "bucket").Scan(&keys).Error
+	pending := make(map[bucketKey]bool, len(keys))
+	for _, key := range keys {
+		pending[key] = true
 	}
-	pending := make(map[bucketKey]bool, len(rows))
-	for _, r := range rows {
-		pending[bucketKey{r.Board, r.Bucket}] = true
-	}
-	return pending, nil
+	return pending, models.Wrap("list pending corrections", err)
 }
 
 // RunsQuery selects a page of runs.
@@ -224,15 +218,6 @@ type RunsQuery struct {
 	// newest run.
 	Before int64
 	Limit  int
-}
-
-func (s *Store) runs(ctx context.Context, q RunsQuery) ([]models.ArchiveRun, error) {
-	db := s.reads.WithContext(ctx).Where(&models.ArchiveRun{Board: q.Board, Bucket: q.Bucket, State: q.State})
-	runs, err := cursor.Newest[models.ArchiveRun](db, "id", q.Before, q.Limit)
-	if err != nil {
-		return nil, models.Unavailable("list archive runs", err)
-	}
-	return runs, nil
 }
 
 // windowRow is an entry in a window, with the number of entries of the bucket, and of those before

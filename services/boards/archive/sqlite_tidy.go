@@ -115,19 +115,12 @@ func (s *sqlite) hotChunk(
 
 // left implements storage.
 func (s *sqlite) left(ctx context.Context) (buckets []bucketKey, err error) {
-	var rows []struct{ Board, Bucket string }
 	err = s.db.WithContext(ctx).Raw(`
 		SELECT b.board, b.bucket FROM bucket_states b
 		WHERE b.archived AND EXISTS (SELECT 1 FROM hot_scores h WHERE h.board = b.board AND h.bucket = b.bucket)
 		UNION
-		SELECT board, bucket FROM archive_versions WHERE state <> 'current'`).Scan(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("list what runs have left: %w", err)
-	}
-	for _, r := range rows {
-		buckets = append(buckets, bucketKey{r.Board, r.Bucket})
-	}
-	return buckets, nil
+		SELECT board, bucket FROM archive_versions WHERE state <> 'current'`).Scan(&buckets).Error
+	return buckets, models.Wrap("list what runs have left", err)
 }
 
 // deleteDropped deletes the rows of all versions that were dropped, and returns how many they had.
