@@ -21,7 +21,7 @@ func MemoryUsed(ctx context.Context, rdb redis.UniversalClient) (float64, error)
 		mu      sync.Mutex
 		fullest float64
 	)
-	err := eachServer(ctx, rdb, func(ctx context.Context, server redis.Cmdable) error {
+	err := EachServer(ctx, rdb, func(ctx context.Context, server redis.Cmdable) error {
 		used, err := memoryUsed(ctx, server)
 		mu.Lock()
 		defer mu.Unlock()

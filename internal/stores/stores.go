@@ -355,18 +355,12 @@ var ErrEvicts = errors.New("set maxmemory-policy to noeviction")
 // respond, and ErrEvicts if it may evict boards. It returns ErrPolicyUnknown if a server does not
 // reveal its policy.
 func CheckRedis(ctx context.Context, rdb redis.UniversalClient) error {
-	return eachServer(ctx, rdb, checkServer)
+	return EachServer(ctx, rdb, checkServer)
 }
 
-// EachRedis calls do with a client of the Redis server, or concurrently with those of a cluster's
+// EachServer calls do with a client of the server, or concurrently with those of a cluster's
 // masters, and returns the first error.
-func (s *Stores) EachRedis(ctx context.Context, do func(context.Context, redis.Cmdable) error) error {
-	return eachServer(ctx, s.Redis, do)
-}
-
-// eachServer calls do with a client of the server, or concurrently with those of a cluster's
-// masters, and returns the first error.
-func eachServer(ctx context.Context, rdb redis.UniversalClient, do func(context.Context, redis.Cmdable) error) error {
+func EachServer(ctx context.Context, rdb redis.UniversalClient, do func(context.Context, redis.Cmdable) error) error {
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error { return do(ctx, master) })
 	}
