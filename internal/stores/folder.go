@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"stepboard/models"
 )
 
 const (
@@ -111,10 +113,7 @@ func (f *Folder) BeginMove() error {
 // MarkMoved stores where the folder's data was moved to, in words for people. Nobody can lock the
 // folder after that.
 func (f *Folder) MarkMoved(to string) error {
-	if err := f.WriteFile(movedFile, to+"\n"); err != nil {
-		return fmt.Errorf("mark data folder %s as moved: %w", f.Dir, err)
-	}
-	return nil
+	return models.Wrap("mark data folder "+f.Dir+" as moved", f.WriteFile(movedFile, to+"\n"))
 }
 
 func (f *Folder) makeAndLock() error {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+
+	"stepboard/models"
 )
 
 // lockFile locks a file, or returns ErrFolderInUse.
@@ -15,10 +17,7 @@ func lockFile(file *os.File) error {
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return ErrFolderInUse
 	}
-	if err != nil {
-		return fmt.Errorf("can't be locked: %w", err)
-	}
-	return nil
+	return models.Wrap("can't be locked", err)
 }
 
 // unlockFile unlocks and closes a file. Closing alone would leave it locked by a process that was

@@ -2,10 +2,11 @@ package stores
 
 import (
 	"errors"
-	"fmt"
 	"os"
 
 	"golang.org/x/sys/windows"
+
+	"stepboard/models"
 )
 
 // lockFile locks a file, or returns ErrFolderInUse.
@@ -15,10 +16,7 @@ func lockFile(file *os.File) error {
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
 		return ErrFolderInUse
 	}
-	if err != nil {
-		return fmt.Errorf("can't be locked: %w", err)
-	}
-	return nil
+	return models.Wrap("can't be locked", err)
 }
 
 // unlockFile unlocks and closes a file.

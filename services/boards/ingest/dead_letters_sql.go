@@ -40,10 +40,7 @@ func (s *DeadLetterStore) Write(ctx context.Context, deadLetters []models.DeadLe
 func (s *DeadLetterStore) list(ctx context.Context, q DeadLetterQuery) ([]models.DeadLetter, error) {
 	db := s.db.WithContext(ctx).Where(&models.DeadLetter{Board: q.Board, Bucket: q.Bucket, Reason: q.Reason})
 	page, err := cursor.Newest[models.DeadLetter](db, "id", q.Before, q.Limit)
-	if err != nil {
-		return nil, models.Unavailable("list dead letters", err)
-	}
-	return page, nil
+	return page, models.Public("list dead letters", err)
 }
 
 // find returns one dead letter, or CodeNotFound.
@@ -53,16 +50,10 @@ func (s *DeadLetterStore) find(ctx context.Context, id int64) (models.DeadLetter
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return deadLetter, models.Errorf(models.CodeNotFound, "there is no dead letter of this id")
 	}
-	if err != nil {
-		return deadLetter, models.Unavailable("read a dead letter", err)
-	}
-	return deadLetter, nil
+	return deadLetter, models.Public("read a dead letter", err)
 }
 
 // remove deletes those of the dead letters that exist.
 func (s *DeadLetterStore) remove(ctx context.Context, ids ...int64) error {
-	if err := s.db.WithContext(ctx).Delete(&models.DeadLetter{}, "id IN ?", ids).Error; err != nil {
-		return models.Unavailable("delete dead letters", err)
-	}
-	return nil
+	return models.Public("delete dead letters", s.db.WithContext(ctx).Delete(&models.DeadLetter{}, "id IN ?", ids).Error)
 }

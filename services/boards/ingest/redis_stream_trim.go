@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"stepboard/models"
 )
 
 // idleConsumerLimit is how long a consumer that holds no entries may be silent
@@ -123,10 +125,7 @@ func (s *Stream) horizon(ctx context.Context) (minID string, err error) {
 	// it: the entry that was the oldest unacknowledged one at that time is the
 	// first that stays.
 	minID, err = s.rdb.Eval(ctx, horizonScript, []string{s.keys.IngestHorizons()}, now.UnixMilli(), s.options.Keep.Milliseconds(), oldest).Text()
-	if err != nil {
-		return "", fmt.Errorf("move the stream's horizon: %w", err)
-	}
-	return minID, nil
+	return minID, models.Wrap("move the stream's horizon", err)
 }
 
 // trimScript removes entries from the beginning of the stream, and stores how

@@ -47,10 +47,7 @@ func (s *DeadLetterStore) Erase(ctx context.Context, user models.RowID) (removed
 		return 0, err
 	}
 	result := s.db.WithContext(ctx).Delete(&models.DeadLetter{}, "id IN ?", ids)
-	if result.Error != nil {
-		return 0, fmt.Errorf("delete dead letters: %w", result.Error)
-	}
-	return result.RowsAffected, nil
+	return result.RowsAffected, models.Wrap("delete dead letters", result.Error)
 }
 
 // Subject returns what is stored of updates that could not be applied.

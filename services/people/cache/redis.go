@@ -263,10 +263,8 @@ func (s *Store) firstGeneration(ctx context.Context, stripe int) (string, error)
 	pipe := s.rdb.Pipeline()
 	pipe.SetNX(ctx, key, newGeneration(), 0)
 	generation := pipe.Get(ctx, key)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return "", fmt.Errorf("begin generation of cached sets: %w", err)
-	}
-	return generation.Val(), nil
+	_, err := pipe.Exec(ctx)
+	return generation.Val(), models.Wrap("begin generation of cached sets", err)
 }
 
 // storeScript stores a set that was read from its truth, unless a change is in

@@ -434,10 +434,7 @@ func (s *Service) keep(ctx context.Context, records []models.Record) {
 // query, which the copies do not spare: a profile that is edited must be the latest.
 func (s *Service) Get(ctx context.Context, user models.UserID) (models.Profile, error) {
 	records, err := s.store.byUser(ctx, []string{string(user)})
-	if err != nil {
-		return models.Profile{}, models.Unavailable("read profile", err)
-	}
-	return records[user].Profile, nil
+	return records[user].Profile, models.Public("read profile", err)
 }
 
 // Put sets a user's profile, creates the user if necessary, and returns the profile

@@ -152,8 +152,6 @@ type Erased struct {
 // keys. A row id of somebody who came later under the same user id stays. Three round
 // trips at most.
 func (s *Service) DropCopies(ctx context.Context, users ...Erased) (dropped int64, err error) {
-	if dropped, err = s.redis.dropErased(ctx, users); err != nil {
-		return 0, models.Unavailable("remove copies of users", err)
-	}
-	return dropped, nil
+	dropped, err = s.redis.dropErased(ctx, users)
+	return dropped, models.Public("remove copies of users", err)
 }
