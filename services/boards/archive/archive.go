@@ -11,7 +11,6 @@ import (
 
 	"stepboard/internal/failpoint"
 	"stepboard/models"
-	"stepboard/services/platform/cursor"
 	"stepboard/services/platform/lease"
 )
 
@@ -402,19 +401,6 @@ func (s *Service) executeRun(ctx context.Context, bucket *models.Bucket, run *mo
 	return m.rows.frozen, err
 }
 
-// storeRun stores what a run moves, and sets the fields of the run.
-func (s *Service) storeRun(ctx context.Context, m *move, run *models.ArchiveRun) error {
-	now := s.clock().UTC()
-	moved, stored, err := s.store.storeRun(ctx, m, now)
-	run.Moved = moved
-	if err != nil {
-		return err
-	}
-	run.State, run.FinishedAt = models.ArchiveComplete, &now
-	run.Entries, run.ScoreSum, run.Hash = stored.rows, stored.scoreSum, stored.hash
-	return nil
-}
-
 // dropKeys removes what Redis has of an archived bucket of the ledger.
 func (s *Service) dropKeys(ctx context.Context, bucket *models.Bucket, run int) error {
 	if err := s.hot.Freeze(ctx, bucket, run); err != nil {
@@ -487,13 +473,6 @@ func (s *Service) Due(ctx context.Context) ([]*models.Bucket, error) {
 func (s *Service) Unfinished(ctx context.Context) (int, error) {
 	buckets, err := s.store.unfinished(ctx, s.clock().Add(-archiveDelay))
 	return len(buckets), err
-}
-
-// Runs returns a page of runs, newest first. One query.
-func (s *Service) Runs(ctx context.Context, q RunsQuery) ([]models.ArchiveRun, error) {
-	db := s.store.reads.WithContext(ctx).Where(&models.ArchiveRun{Board: q.Board, Bucket: q.Bucket, State: q.State})
-	runs, err := cursor.Newest[models.ArchiveRun](db, "id", q.Before, q.Limit)
-	return runs, models.Public("list archive runs", err)
 }
 
 // monthOf returns the first day of the day's month.

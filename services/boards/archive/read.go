@@ -44,8 +44,19 @@ func (s *Service) CompositesBefore(ctx context.Context, raises []models.Raise) (
 // Window reads the entries of an archived bucket around a position, as
 // board.Store.Window does for a bucket in Redis. One query, which finds the
 // position among N entries in log N steps.
-func (s *Service) Window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (board.Window, error) {
-	w, err := s.store.window(ctx, bucket, at, back, forward)
+func (s *Service) Window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (w board.Window, err error) {
+	rows, err := s.store.storage.window(ctx, bucket, at, back, forward)
+	for _, r := range rows {
+		w.Total, w.Before = r.Total, r.Before
+		entry := models.Entry{User: r.UserID, Composite: r.Composite}
+		switch {
+		case r.Composite == 0:
+		case r.Rank <= r.Before:
+			w.Ahead = append(w.Ahead, entry)
+		default:
+			w.Behind = append(w.Behind, entry)
+		}
+	}
 	return w, models.Public("read archived ranks", err)
 }
 
@@ -59,13 +70,6 @@ type Day struct {
 	ReachedAt models.Timestamp
 	Rank      int64 // 0 without a score
 	Total     int64
-}
-
-// Days returns a board's buckets from one day to another, both included, newest
-// first, with the user's rank in archived ones. One query.
-func (s *Service) Days(ctx context.Context, boardName string, user models.RowID, from, to models.Date) ([]Day, error) {
-	days, err := s.store.days(ctx, boardName, user, from, to)
-	return days, models.Public("read history", err)
 }
 
 // composite encodes the score and time of a row, as they were before archiving.

@@ -13,8 +13,8 @@ import (
 	"gorm.io/gorm/clause"
 
 	"stepboard/models"
-	"stepboard/services/boards/board"
 	"stepboard/services/boards/score"
+	"stepboard/services/platform/cursor"
 	"stepboard/services/platform/outcomes"
 )
 
@@ -220,31 +220,19 @@ type RunsQuery struct {
 	Limit  int
 }
 
+// Runs returns a page of runs, newest first. One query.
+func (s *Service) Runs(ctx context.Context, q RunsQuery) ([]models.ArchiveRun, error) {
+	db := s.store.reads.WithContext(ctx).Where(&models.ArchiveRun{Board: q.Board, Bucket: q.Bucket, State: q.State})
+	runs, err := cursor.Newest[models.ArchiveRun](db, "id", q.Before, q.Limit)
+	return runs, models.Public("list archive runs", err)
+}
+
 // windowRow is an entry in a window, with the number of entries of the bucket, and of those before
 // the position.
 type windowRow struct {
 	Total, Before, Rank int64
 	UserID              models.RowID
 	Composite           models.Composite // 0 if the window has no entry
-}
-
-func (s *Store) window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (w board.Window, err error) {
-	rows, err := s.storage.window(ctx, bucket, at, back, forward)
-	if err != nil {
-		return w, err
-	}
-	for _, r := range rows {
-		w.Total, w.Before = r.Total, r.Before
-		entry := models.Entry{User: r.UserID, Composite: r.Composite}
-		switch {
-		case r.Composite == 0:
-		case r.Rank <= r.Before:
-			w.Ahead = append(w.Ahead, entry)
-		default:
-			w.Behind = append(w.Behind, entry)
-		}
-	}
-	return w, nil
 }
 
 // dayRow is a bucket with the user's row in it, if it is archived and the user has one: score and
@@ -258,10 +246,12 @@ type dayRow struct {
 	Rank      *int64
 }
 
-func (s *Store) days(ctx context.Context, boardName string, user models.RowID, from, to models.Date) ([]Day, error) {
-	columns, join := s.storage.dayOf()
+// Days returns a board's buckets from one day to another, both included, newest
+// first, with the user's rank in archived ones. One query.
+func (s *Service) Days(ctx context.Context, boardName string, user models.RowID, from, to models.Date) ([]Day, error) {
+	columns, join := s.store.storage.dayOf()
 	var rows []dayRow
-	err := s.reports.WithContext(ctx).Raw(`
+	err := s.store.reports.WithContext(ctx).Raw(`
 		SELECT `+bucketColumns+`, `+columns+`, (
 			SELECT a.entries FROM board_archives a
 			WHERE a.board = b.board AND a.bucket = b.bucket AND a.state = 'complete'
@@ -270,7 +260,7 @@ func (s *Store) days(ctx context.Context, boardName string, user models.RowID, f
 		WHERE b.board = @board AND b.day BETWEEN @from AND @to
 		ORDER BY b.day DESC`, map[string]any{"board": boardName, "user": user, "from": from, "to": to}).Scan(&rows).Error
 	if err != nil {
-		return nil, err
+		return nil, models.Public("read history", err)
 	}
 	days := make([]Day, len(rows))
 	for i := range rows {

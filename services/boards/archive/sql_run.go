@@ -37,12 +37,20 @@ func namesOf(b *models.Bucket) map[string]any {
 	return map[string]any{"board": b.Board, "bucket": b.Name, "day": b.Day}
 }
 
-// storeRun stores what a run moves, with corrections applied, verifies the result and completes
-// the run. On errors, too, moved is the number of entries read.
-func (s *Store) storeRun(ctx context.Context, m *move, now time.Time) (moved int64, stored totals, err error) {
-	return s.storage.store(ctx, m, func(tx *gorm.DB, moved int64, stored totals) error {
-		return s.completeRun(tx, m, moved, stored, now)
+// storeRun stores what a run moves, with corrections applied, verifies the result, completes the run
+// and sets its fields.
+func (s *Service) storeRun(ctx context.Context, m *move, run *models.ArchiveRun) error {
+	now := s.clock().UTC()
+	moved, stored, err := s.store.storage.store(ctx, m, func(tx *gorm.DB, moved int64, stored totals) error {
+		return s.store.completeRun(tx, m, moved, stored, now)
 	})
+	run.Moved = moved
+	if err != nil {
+		return err
+	}
+	run.State, run.FinishedAt = models.ArchiveComplete, &now
+	run.Entries, run.ScoreSum, run.Hash = stored.rows, stored.scoreSum, stored.hash
+	return nil
 }
 
 // completeRun records that a run is complete and has applied the bucket's corrections, and
