@@ -126,6 +126,9 @@ func (o KafkaOptions) common() ([]kgo.Opt, error) {
 		kgo.DialTimeout(kafkaDial),
 		kgo.RequestTimeoutOverhead(kafkaAnswer),
 		kgo.MetadataMinAge(kafkaRetryMost),
+		kgo.FetchMaxBytes(fetchBytes),
+		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
+		kgo.MaxConcurrentFetches(fetches),
 		kgo.RetryBackoffFn(func(attempt int) time.Duration {
 			return min(kafkaRetryFirst<<min(attempt-1, 8), kafkaRetryMost)
 		}),

@@ -103,9 +103,6 @@ func (k *Kafka) join() (*kgo.Client, error) {
 		kgo.OnPartitionsRevoked(k.revoked),
 		kgo.OnPartitionsLost(k.revoked),
 		kgo.FetchMaxWait(receiveWait),
-		kgo.FetchMaxBytes(fetchBytes),
-		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
-		kgo.MaxConcurrentFetches(fetches),
 	)
 	k.consumer = consumer
 	return consumer, err

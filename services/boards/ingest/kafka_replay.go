@@ -44,9 +44,6 @@ func (k *Kafka) Replay(ctx context.Context, since time.Time, apply func(context.
 		// Markers of transactions show the reader's progress, too.
 		kgo.KeepControlRecords(),
 		kgo.FetchMaxWait(replayWait),
-		kgo.FetchMaxBytes(fetchBytes),
-		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
-		kgo.MaxConcurrentFetches(fetches),
 	)
 	if err != nil {
 		return err
