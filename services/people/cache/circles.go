@@ -104,7 +104,7 @@ func (c *Circles) Age() time.Duration {
 	for _, s := range c.streams {
 		proven, ok := s.Proven()
 		if !ok {
-			return c.now()
+			return c.elapsed().Sub(c.began)
 		}
 		if proven.Before(oldest) {
 			oldest = proven
@@ -119,9 +119,6 @@ func (c *Circles) recent(stripe int) (proven time.Time, recent bool) {
 	proven, ok := c.streams[stripe%len(c.streams)].Proven()
 	return proven, ok && c.elapsed().Sub(proven) <= c.staleness
 }
-
-// now returns the time since the near cache began.
-func (c *Circles) now() time.Duration { return c.elapsed().Sub(c.began) }
 
 // Run follows the streams of changes, and keeps the copies within their memory, until ctx
 // ends.
