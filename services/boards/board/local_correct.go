@@ -10,11 +10,16 @@ import (
 // Correct implements Entries. What was reported stays in HotScores; one query for each bucket with
 // corrections that were lifted.
 func (l *Local) Correct(ctx context.Context, entries []models.CorrectedEntry) (changed int64, err error) {
+	var buckets []*models.Bucket // in the order of the entries, so that what fails does not depend on chance
 	of := make(map[*models.Bucket][]models.CorrectedEntry)
 	for _, e := range entries {
+		if len(of[e.Bucket]) == 0 {
+			buckets = append(buckets, e.Bucket)
+		}
 		of[e.Bucket] = append(of[e.Bucket], e)
 	}
-	for bucket, corrected := range of {
+	for _, bucket := range buckets {
+		corrected := of[bucket]
 		if takenOver(bucket, l.clock()) && l.stored(bucket) == nil {
 			continue // it was archived, or has no entries
 		}
