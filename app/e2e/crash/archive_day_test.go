@@ -64,6 +64,10 @@ func newColdDay(t testing.TB) *coldDay {
 	due := d.bucket.ColdAt.Add(2 * time.Hour)
 	env.Config.Clock.Offset = time.Until(due).Truncate(time.Second)
 	d.hotWriter = board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
+	// Redis has the script then, and a run that is stopped within its commands need not repeat them.
+	if err := d.hotWriter.Freeze(t.Context(), &models.Bucket{Board: "steps", Name: "empty", Shards: 1}, 1); err != nil {
+		t.Fatal(err)
+	}
 	d.coldWriter = board.NewStore(env.Redis, env.Keys, func() time.Time { return due }, nil)
 	d.write(d.hotWriter, dayUsers)
 	return d

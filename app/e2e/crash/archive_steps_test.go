@@ -51,6 +51,9 @@ const (
 	stillRunning = models.ArchiveRunning
 	committed    = models.ArchiveComplete
 	completes    = "UPDATE board_archives SET state = 'complete'" // the last statement before the commit
+	// In the keys that the script of a shard gets to freeze it, for the first and the second run. No
+	// earlier command of the run has them.
+	freezing, freezingLate = ":aside:1", ":aside:2"
 )
 
 // Breakpoints of several tests.
@@ -65,8 +68,8 @@ var (
 var firstRun = []step{
 	{"before the run is recorded", atPostgres(0, `INSERT INTO "board_archives"`), "", 1},
 	{"while the month's partition is made", atPostgres(0, "ATTACH PARTITION"), stillRunning, 1},
-	{"before the shards are frozen", atRedis(0, "renamenx"), stillRunning, 1},
-	{"one shard is frozen", atRedis(300, "renamenx"), stillRunning, 2},
+	{"before the shards are frozen", atRedis(0, freezing), stillRunning, 1},
+	{"one shard is frozen", atRedis(300, freezing), stillRunning, 2},
 	{"all shards are frozen", atRedis(0, "zcard"), stillRunning, 2},
 	{"before the first chunk", atRedis(0, "zrevrange"), stillRunning, 2},
 	{"before the second chunk", atRedis(0, "\r\n500\r\n"), stillRunning, 2},
@@ -87,7 +90,7 @@ var firstRun = []step{
 
 // laterRun lists steps of a later run, which merges.
 var laterRun = []step{
-	{"before the late scores are frozen", atRedis(0, "renamenx"), stillRunning, 1},
+	{"before the late scores are frozen", atRedis(0, freezingLate), stillRunning, 1},
 	{"all is frozen", atRedis(0, "zcard"), stillRunning, 2},
 	{"before merging", atPostgres(0, "INSERT INTO archive_merged"), stillRunning, 2},
 	{"before the rows are stored", atPostgres(0, "INSERT INTO archived_scores"), stillRunning, 2},

@@ -46,7 +46,7 @@ func TestArchiveKeepsAFrozenDay(t *testing.T) {
 func TestArchiveFreezeOfADeadProcess(t *testing.T) {
 	t.Parallel()
 	d := newColdDay(t)
-	d.redis.HoldAt(0, "renamenx")
+	d.redis.HoldAt(0, freezing)
 	c := d.start()
 	d.awaitHeld(d.redis, c)
 	c.Kill()
@@ -103,7 +103,7 @@ func TestArchiveLosesRedis(t *testing.T) {
 		why  string
 		left models.ArchiveState
 	}{
-		{"while the day is frozen", atRedis(0, "renamenx"), "freeze a bucket", models.ArchiveFailed},
+		{"while the day is frozen", atRedis(0, freezing), "freeze a bucket", models.ArchiveFailed},
 		{"while the parts are listed", atRedis(0, "zcard"), "list frozen parts", models.ArchiveFailed},
 		{"while a part is read", thirdChunk, "read a frozen part", models.ArchiveFailed},
 		{"while the parts are dropped", atRedis(0, "unlink"), "drop frozen parts", committed},
