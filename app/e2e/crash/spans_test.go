@@ -21,8 +21,9 @@ import (
 const (
 	// spanUsers are friends of each other, and members of a group.
 	spanUsers = 12
-	// spanAskers is how many clients ask for the span at the same time.
-	spanAskers = 3
+	// spanAskers is how many clients ask for the span at the same time: no more than run at a time
+	// for one user.
+	spanAskers = 2
 )
 
 // A process is killed at each step of archiving two days of a span, whose third day stays

@@ -248,7 +248,7 @@ func TestSoakSimulation(t *testing.T) {
 	first = number(t, "SIM_SEED", first)
 	whole := number(t, "SIM_SHORTEST", 1) == 1 // otherwise one failing seed is enough
 	t.Cleanup(abandoned.Wait)
-	for _, seeds := range chosen(t, []seedsOf{{onFile, 40, 2000}, {onServers, 40, 1000}}) {
+	for _, seeds := range chosen(t, []seedsOf{{onFile, 40, 2000}, {onServers, 20, 1000}}) {
 		t.Run(seeds.store, func(all *testing.T) {
 			for seed := first; seed < first+seeds.count(t); seed++ {
 				all.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
@@ -275,7 +275,7 @@ func TestSoakReplay(t *testing.T) {
 	t.Parallel()
 	first := number(t, "SIM_SEED", 1)
 	t.Cleanup(abandoned.Wait)
-	for _, seeds := range chosen(t, []seedsOf{{onFile, 2, 100}, {onServers, 2, 100}}) {
+	for _, seeds := range chosen(t, []seedsOf{{onFile, 2, 100}, {onServers, 1, 100}}) {
 		t.Run(seeds.store, func(t *testing.T) {
 			for seed := first; seed < first+seeds.count(t); seed++ {
 				t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
