@@ -9,7 +9,6 @@ import (
 
 	"stepboard/config"
 	"stepboard/internal/stores"
-	"stepboard/migrations"
 )
 
 func (p *program) migrateCommand() *cobra.Command {
@@ -34,11 +33,7 @@ func (p *program) migrateCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Print the schema's version and the version that this binary needs",
 		RunE: p.onStores(func(ctx context.Context, s *stores.Stores) error {
-			m, err := migrations.New(ctx, s.SQL, s.Dialect)
-			if err != nil {
-				return err
-			}
-			current, newest, err := m.Status(ctx)
+			current, newest, err := s.SchemaVersions(ctx)
 			if err != nil {
 				return err
 			}

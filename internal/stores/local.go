@@ -98,20 +98,21 @@ func OpenMemory(ctx context.Context, clock models.Clock) (*Stores, error) {
 // openMemory opens a database in memory, without a schema. It exists as long as it has a connection:
 // held is one for that, because a cancelled transaction closes its own. The other connection runs all
 // statements, one at a time.
-func openMemory(ctx context.Context, clock models.Clock) (*Stores, error) {
+func openMemory(ctx context.Context, clock models.Clock) (s *Stores, err error) {
+	defer func() { err = models.Wrap("open database in memory", err) }()
 	// Connections of the same name reach the same database.
 	g, err := openGorm(gormsqlite.Open("file:"+rand.Text()+"?mode=memory&cache=shared"), clock)
 	if err != nil {
-		return nil, fmt.Errorf("open database in memory: %w", err)
+		return nil, err
 	}
 	db, err := g.DB()
 	if err != nil {
-		return nil, fmt.Errorf("open database in memory: %w", err)
+		return nil, err
 	}
 	db.SetMaxOpenConns(2)
 	held, err := db.Conn(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("open database in memory: %w", err)
+		return nil, err
 	}
 	work := Database{Gorm: g, SQL: db}
 	return &Stores{

@@ -315,13 +315,18 @@ func (s *Stores) Migrate(ctx context.Context) ([]migrations.Applied, error) {
 	return m.Up(ctx)
 }
 
-// CheckSchema returns an error if the schema is older than this binary needs.
-func (s *Stores) CheckSchema(ctx context.Context) error {
+// SchemaVersions returns the version of the database's schema, and the one that this binary needs.
+func (s *Stores) SchemaVersions(ctx context.Context) (current, newest int64, err error) {
 	m, err := migrations.New(ctx, s.SQL, s.Dialect)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
-	current, newest, err := m.Status(ctx)
+	return m.Status(ctx)
+}
+
+// CheckSchema returns an error if the schema is older than this binary needs.
+func (s *Stores) CheckSchema(ctx context.Context) error {
+	current, newest, err := s.SchemaVersions(ctx)
 	if err != nil {
 		return err
 	}
