@@ -49,6 +49,8 @@ UNDER_RACE = $$($(GO) list ./... | grep -vE '^stepboard/(app/e2e|web|clients|ben
 TAGGED = $(shell grep -rl --include='*_test.go' '^//go:build !race' app handlers internal services)
 TESTS_OF_TAGGED = $(shell grep -hoP '^func \KTest\w+' $(TAGGED) | paste -sd'|')
 TEST = TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -vet=off
+# With the flags of make build, tests use what it has compiled. The race detector needs C.
+TEST_AS_BUILT = CGO_ENABLED=0 $(TEST) -trimpath
 
 # Benchmarks run once, to see that they still do. Left out are sizes that take long.
 BENCHMARKED = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' '^func Benchmark' app handlers internal services))))
@@ -69,7 +71,7 @@ client:
 # Tests that start the service run the binary that build made. Vetting is left to make lint,
 # whose govet is go vet.
 check: build
-	$(TEST) -timeout=10m $(UNDER_RACE)
+	$(TEST_AS_BUILT) -timeout=10m $(UNDER_RACE)
 
 # Many tests of the first call wait for other processes, so more of them run at once than the
 # machine has cores, and the slowest packages start first. The page's tests start Chromium. The
@@ -79,10 +81,10 @@ test: build client
 	cd $(CLIENT) && npm test
 	cd web && npm test
 	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client
-	$(TEST) -timeout=40m -parallel=3 $(WITHOUT_RACE)
+	$(TEST_AS_BUILT) -timeout=40m -parallel=3 $(WITHOUT_RACE)
 	GORACE=atexit_sleep_ms=50 $(TEST) -timeout=20m $(RACE) $(UNDER_RACE)
-	$(TEST) -count=1 -timeout=20m -run '^($(TESTS_OF_TAGGED))$$' $(addprefix ./,$(sort $(dir $(TAGGED))))
-	$(TEST) -run '^$$' -bench . -benchtime 1x -skip '$(LONG_BENCHMARKS)' $(BENCHMARKED)
+	$(TEST_AS_BUILT) -count=1 -timeout=20m -run '^($(TESTS_OF_TAGGED))$$' $(addprefix ./,$(sort $(dir $(TAGGED))))
+	$(TEST_AS_BUILT) -run '^$$' -bench . -benchtime 1x -skip '$(LONG_BENCHMARKS)' $(BENCHMARKED)
 
 lint:
 	$(PRETTIER) --check web $(CLIENT)

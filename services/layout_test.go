@@ -1,6 +1,7 @@
 package services
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -131,12 +132,10 @@ func TestWhoAsksForTheStores(t *testing.T) {
 			return err
 		}
 		name := filepath.ToSlash(path)[len("../"):]
-		for i, line := range strings.Split(string(testenv.Must(os.ReadFile(path))), "\n") {
-			if !asks.MatchString(line) {
-				continue
-			}
+		text := testenv.Must(os.ReadFile(path))
+		for _, at := range asks.FindAllIndex(text, -1) {
 			if found++; !may.MatchString(name) {
-				t.Errorf("%s:%d asks which stores there are:%s", name, i+1, line)
+				t.Errorf("%s:%d asks which stores there are: %s", name, 1+bytes.Count(text[:at[0]], []byte("\n")), text[at[0]:at[1]])
 			}
 		}
 		return nil

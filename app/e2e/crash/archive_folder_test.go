@@ -17,7 +17,7 @@ import (
 func TestArchiveInAFolder(t *testing.T) {
 	t.Parallel()
 	binary := filepath.Join(t.TempDir(), "archive.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-tags=nomsgpack,failpoints", "-o", binary, "stepboard/services/boards/archive")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-trimpath", "-tags=nomsgpack,failpoints", "-o", binary, "stepboard/services/boards/archive")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

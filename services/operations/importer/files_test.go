@@ -1,3 +1,5 @@
+//go:build !race
+
 package importer_test
 
 import (

@@ -560,36 +560,6 @@ func TestNoStampede(t *testing.T) {
 	}
 }
 
-// The process's copies stay within their memory, and what was dropped is read again.
-func TestMemoryIsBounded(t *testing.T) {
-	t.Parallel()
-	env := testenv.Real(t)
-	s := newServiceWith(t, env, 1_000_000)
-	list := make([]directory.User, 30_000)
-	for i := range list {
-		list[i] = directory.User{ID: models.UserID(fmt.Sprint("user-", i)), Profile: models.Profile{Nickname: fmt.Sprint("Ann ", i)}}
-	}
-	rows := testenv.Must(testenv.Available(t, func() ([]models.RowID, error) { return s.Create(t.Context(), list) }))
-	if n := directory.HeldRecords(s); n > 1_000_000/40 {
-		t.Errorf("%d records are held", n)
-	}
-	users := make([]models.UserID, len(list))
-	for i, user := range list {
-		users[i] = user.ID
-	}
-	if found := testenv.Must(s.Find(t.Context(), users...)); !slices.Equal(found, rows) {
-		t.Error("users whose row ids were dropped have others")
-	}
-	if s.Stats().IDs.Redis.Load() == 0 {
-		t.Error("all row ids are held")
-	}
-	for i := 0; i < len(rows); i += 999 {
-		if got := profileOf(t, s, rows[i]); got != list[i].Profile {
-			t.Errorf("user %d is %v", i, got)
-		}
-	}
-}
-
 // Without Redis users are found and shown by the process's memory and by SQL, nothing is restored
 // or dropped, and counters are those of SQL.
 func TestNoCopies(t *testing.T) {

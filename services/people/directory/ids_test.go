@@ -83,26 +83,6 @@ func TestIDTableMemory(t *testing.T) {
 	runtime.KeepAlive(table)
 }
 
-// Row ids of users who call stay while many others call once.
-func TestUsedIDsStay(t *testing.T) {
-	t.Parallel()
-	table := directory.NewIDTable(160_000) // 10,000 row ids
-	random := mathrand.New(mathrand.NewPCG(1, 2))
-	const used, calls = 500, 100_000
-	missed := 0
-	for i := range calls {
-		other := models.RowID(used + 1 + random.Int64N(1_000_000))
-		table.Put(numbered(other), other)
-		if row := models.RowID(1 + i%used); table.Get(numbered(row)) == 0 {
-			missed++
-			table.Put(numbered(row), row)
-		}
-	}
-	if missed > used+calls/100 {
-		t.Errorf("%d of %d lookups of %d users missed", missed, calls, used)
-	}
-}
-
 // Readers and writers of the same sets get the row ids of the users that they ask for.
 func TestIDTableConcurrently(t *testing.T) {
 	t.Parallel()

@@ -52,30 +52,6 @@ func TestRecordsThatAreTooLong(t *testing.T) {
 	}
 }
 
-// Records that are in use stay while many others are shown once.
-func TestUsedRecordsStay(t *testing.T) {
-	t.Parallel()
-	table := directory.NewRecordTable(1_000_000)
-	random := mathrand.New(mathrand.NewPCG(1, 2))
-	const used = 500
-	for row := range models.RowID(used) {
-		table.Put(recordOf(row+1, 0))
-	}
-	missed := 0
-	for i := range 100_000 {
-		table.Put(recordOf(models.RowID(used+1+random.Int64N(1_000_000)), 0))
-		row := models.RowID(1 + i%used)
-		if _, _, ok := table.Get(row); !ok {
-			missed++
-			table.Put(recordOf(row, 0))
-		}
-	}
-	t.Log(missed, table.Held())
-	if missed > 100 {
-		t.Errorf("%d of 100000 reads of %d records in use missed", missed, used)
-	}
-}
-
 // Readers and writers of the same sets get the records of the rows that they ask for.
 func TestRecordTableConcurrently(t *testing.T) {
 	t.Parallel()

@@ -4,13 +4,16 @@ package directory_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"stepboard/config"
+	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/people/directory"
 )
@@ -117,4 +120,78 @@ func TestAMillionUsersFit(t *testing.T) {
 		t.Errorf("%d records and %d row ids in %d bytes, want nearly %d in %d bytes", records, ids, used, people, bytes)
 	}
 	runtime.KeepAlive(s)
+}
+
+// Records that are in use stay while many others are shown once.
+func TestUsedRecordsStay(t *testing.T) {
+	t.Parallel()
+	table := directory.NewRecordTable(1_000_000)
+	random := rand.New(rand.NewPCG(1, 2))
+	const used = 500
+	for row := range models.RowID(used) {
+		table.Put(recordOf(row+1, 0))
+	}
+	missed := 0
+	for i := range 100_000 {
+		table.Put(recordOf(models.RowID(used+1+random.Int64N(1_000_000)), 0))
+		row := models.RowID(1 + i%used)
+		if _, _, ok := table.Get(row); !ok {
+			missed++
+			table.Put(recordOf(row, 0))
+		}
+	}
+	t.Log(missed, table.Held())
+	if missed > 100 {
+		t.Errorf("%d of 100000 reads of %d records in use missed", missed, used)
+	}
+}
+
+// Row ids of users who call stay while many others call once.
+func TestUsedIDsStay(t *testing.T) {
+	t.Parallel()
+	table := directory.NewIDTable(160_000) // 10,000 row ids
+	random := rand.New(rand.NewPCG(1, 2))
+	const used, calls = 500, 100_000
+	missed := 0
+	for i := range calls {
+		other := models.RowID(used + 1 + random.Int64N(1_000_000))
+		table.Put(numbered(other), other)
+		if row := models.RowID(1 + i%used); table.Get(numbered(row)) == 0 {
+			missed++
+			table.Put(numbered(row), row)
+		}
+	}
+	if missed > used+calls/100 {
+		t.Errorf("%d of %d lookups of %d users missed", missed, calls, used)
+	}
+}
+
+// The process's copies stay within their memory, and what was dropped is read again.
+func TestMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	s := newServiceWith(t, env, 1_000_000)
+	list := make([]directory.User, 30_000)
+	for i := range list {
+		list[i] = directory.User{ID: models.UserID(fmt.Sprint("user-", i)), Profile: models.Profile{Nickname: fmt.Sprint("Ann ", i)}}
+	}
+	rows := testenv.Must(testenv.Available(t, func() ([]models.RowID, error) { return s.Create(t.Context(), list) }))
+	if n := directory.HeldRecords(s); n > 1_000_000/40 {
+		t.Errorf("%d records are held", n)
+	}
+	users := make([]models.UserID, len(list))
+	for i, user := range list {
+		users[i] = user.ID
+	}
+	if found := testenv.Must(s.Find(t.Context(), users...)); !slices.Equal(found, rows) {
+		t.Error("users whose row ids were dropped have others")
+	}
+	if s.Stats().IDs.Redis.Load() == 0 {
+		t.Error("all row ids are held")
+	}
+	for i := 0; i < len(rows); i += 999 {
+		if got := profileOf(t, s, rows[i]); got != list[i].Profile {
+			t.Errorf("user %d is %v", i, got)
+		}
+	}
 }
