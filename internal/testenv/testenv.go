@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -96,11 +97,33 @@ func Each(t *testing.T, test func(*testing.T, *Env)) {
 	})
 }
 
+// newFolder returns the files of a new data folder. Making its schema would be half of the work of
+// many tests.
+var newFolder = sync.OnceValue(func() map[string][]byte {
+	dir := Must(os.MkdirTemp("", "stepboard-folder"))
+	defer func() { _ = os.RemoveAll(dir) }() // only what nobody uses is left
+	s := Must(stores.OpenFolder(context.Background(), dir, NewClock(Noon).Now))
+	if err := s.Close(); err != nil {
+		panic(err)
+	}
+	files := make(map[string][]byte)
+	for _, file := range Must(os.ReadDir(dir)) {
+		files[file.Name()] = Must(os.ReadFile(filepath.Join(dir, file.Name())))
+	}
+	return files
+})
+
 // Local opens a data folder for the test.
 func Local(t testing.TB) *Env {
 	t.Helper()
+	dir := t.TempDir()
+	for name, content := range newFolder() {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	clock := NewClock(Noon)
-	s, err := stores.OpenFolder(context.Background(), t.TempDir(), clock.Now)
+	s, err := stores.OpenFolder(context.Background(), dir, clock.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
