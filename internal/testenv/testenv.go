@@ -224,8 +224,8 @@ func realConfig(t testing.TB, use func(*config.Redis)) *Env {
 	dsn := environment(t, "TEST_POSTGRES_DSN")
 	cfg.Postgres.DSN = WithParameter(dsn, "search_path", name)
 	cfg.Postgres.MaxConns = 32
-	execute(t, "CREATE SCHEMA "+name)
-	t.Cleanup(func() { execute(t, "DROP SCHEMA "+name+" CASCADE") })
+	execute(t, dsn, "CREATE SCHEMA "+name)
+	t.Cleanup(func() { execute(t, dsn, "DROP SCHEMA "+name+" CASCADE") })
 	return &Env{Keys: keys.Builder{Prefix: cfg.Redis.KeyPrefix}, Config: cfg, Clock: NewClock(Noon), Log: Log()}
 }
 
@@ -264,14 +264,17 @@ func WithAddress(dsn, addr string) string {
 	return u.String()
 }
 
-// outside has connections outside every test's schema, for all tests of a process.
-var outside = sync.OnceValue(func() *sql.DB { return Must(sql.Open("pgx", os.Getenv("TEST_POSTGRES_DSN"))) })
-
 // execute runs one statement outside every test's schema.
-func execute(t testing.TB, statement string) {
+func execute(t testing.TB, dsn, statement string) {
 	t.Helper()
+	db := Must(sql.Open("pgx", dsn))
+	defer func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	for {
-		_, err := outside().ExecContext(context.Background(), statement)
+		_, err := db.ExecContext(context.Background(), statement)
 		// The session of a process that was cut off or killed may still be at work.
 		if e := (*pgconn.PgError)(nil); errors.As(err, &e) && e.Code == "40P01" {
 			continue
