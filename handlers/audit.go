@@ -76,6 +76,7 @@ type auditEntry struct {
 	Board     *string          `json:"board" nullable:"true" doc:"The board that it concerns; null for none"`
 	Bucket    *string          `json:"bucket" nullable:"true" doc:"The day or bucket that it concerns; null for none"`
 	UserID    *models.UserID   `json:"user_id" nullable:"true" doc:"The user whom it concerns; null for none, and for one who does not exist, or no longer"`
+	Nickname  string           `json:"nickname" doc:"Empty while unset, and without a user"`
 	Target    *string          `json:"target" nullable:"true" doc:"What else it concerns, such as the id of a dead letter; null for nothing"`
 	Reason    *string          `json:"reason" nullable:"true" doc:"The reason that was given; null for none"`
 	RequestID *string          `json:"request_id" nullable:"true" doc:"The request's id in the service's log; null for commands"`
@@ -85,7 +86,7 @@ type auditEntry struct {
 func auditEntryOf(e audit.Entry) auditEntry {
 	return auditEntry{
 		ID: strconv.FormatInt(e.ID, 10), At: models.TimestampOf(e.At), Actor: e.Actor, Action: e.Action,
-		Board: unlessZero(e.Board), Bucket: unlessZero(e.Bucket), UserID: unlessZero(e.User), Target: unlessZero(e.Target),
+		Board: unlessZero(e.Board), Bucket: unlessZero(e.Bucket), UserID: unlessZero(e.User), Nickname: e.Nickname, Target: unlessZero(e.Target),
 		Reason: unlessZero(e.Reason), RequestID: unlessZero(e.RequestID), Outcome: unlessZero(e.Outcome),
 	}
 }

@@ -43,7 +43,7 @@ func (l auditLog) List(_ context.Context, q audit.Query) (list []audit.Entry, er
 		}
 		e := audit.Entry{AuditEntry: models.AuditEntry{ID: id, At: noon, Actor: "alice", Action: "startArchiveRun"}}
 		if id < 3 {
-			e.User = "a|b"
+			e.User, e.Nickname = "a|b", "Ann"
 			e.Board, e.Bucket, e.Target, e.Reason, e.RequestID, e.Outcome = "steps", "20261120", "7", "late", "r1", "done"
 		}
 		list = append(list, e)
@@ -88,8 +88,8 @@ func TestAudit(t *testing.T) {
 	entry := func(id, rest string) string {
 		return `{"id":"` + id + `","at":"2026-11-20T04:00:00.000Z","actor":"alice","action":"startArchiveRun",` + rest + `}`
 	}
-	const nothing = `"board":null,"bucket":null,"user_id":null,"target":null,"reason":null,"request_id":null,"outcome":null`
-	const all = `"board":"steps","bucket":"20261120","user_id":"a|b","target":"7","reason":"late","request_id":"r1","outcome":"done"`
+	const nothing = `"board":null,"bucket":null,"user_id":null,"nickname":"","target":null,"reason":null,"request_id":null,"outcome":null`
+	const all = `"board":"steps","bucket":"20261120","user_id":"a|b","nickname":"Ann","target":"7","reason":"late","request_id":"r1","outcome":"done"`
 	runCases(t, config, []testCase{
 		{"list", "admin", list, "", nil, []string{listed(audit.Query{Limit: 51})},
 			`200 {"entries":[` + entry("3", nothing) + "," + entry("2", all) + "," + entry("1", all) + `],"next_cursor":null}`},

@@ -45,6 +45,7 @@ type correction struct {
 	Date       *string               `json:"date" nullable:"true" format:"date" doc:"The day; null if it holds on all days from first_date on, and on event and rolling boards"`
 	FirstDate  *string               `json:"first_date" nullable:"true" format:"date" doc:"The first day on which it holds; null on event and rolling boards"`
 	UserID     *models.UserID        `json:"user_id" nullable:"true" doc:"The user; null if the user no longer exists"`
+	Nickname   string                `json:"nickname" doc:"Empty while unset, without a user, and in the answer to createCorrection"`
 	Kind       models.CorrectionKind `json:"kind" enum:"set,exclude" doc:"set: the score is replaced by a lower one; exclude: the user is not ranked"`
 	Score      *int64                `json:"score" nullable:"true" doc:"The score that is shown instead; null for exclude"`
 	Before     *int64                `json:"before" nullable:"true" doc:"The user's score when the correction was made, on first_date if there is one; null without a score"`
@@ -68,7 +69,7 @@ const (
 func correctionOf(e corrections.Entry) correction {
 	c := correction{
 		Board: e.Board, Kind: e.Kind, Score: e.Score, Before: e.BeforeScore, Reason: e.Reason, Actor: e.Actor,
-		UserID: unlessZero(e.UserID), CreatedAt: models.TimestampOf(e.CreatedAt), State: correctionApplied,
+		UserID: unlessZero(e.UserID), Nickname: e.Nickname, CreatedAt: models.TimestampOf(e.CreatedAt), State: correctionApplied,
 	}
 	if e.ID != 0 {
 		c.ID = new(strconv.FormatInt(e.ID, 10))

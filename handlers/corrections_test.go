@@ -17,7 +17,7 @@ type correctionsFake struct{ *recorder }
 
 func correctionOf(id int64) corrections.Entry {
 	bucket, points, before := "20261120", int64(4000), int64(98_800)
-	e := corrections.Entry{UserID: "a|b", Days: true, Correction: models.Correction{
+	e := corrections.Entry{UserID: "a|b", Nickname: "Ann", Days: true, Correction: models.Correction{
 		ID: id, Board: "steps", Bucket: &bucket, Day: 20777, User: 88001, Kind: models.CorrectionSet, Score: &points,
 		BeforeScore: &before, Reason: "shaken", Actor: "ann", CreatedAt: noon,
 	}}
@@ -28,7 +28,7 @@ func correctionOf(id int64) corrections.Entry {
 	}
 	if id == 1 {
 		event := "event"
-		e.UserID, e.BeforeScore, e.Bucket, e.Days = "", nil, &event, false
+		e.UserID, e.Nickname, e.BeforeScore, e.Bucket, e.Days = "", "", nil, &event, false
 	}
 	return e
 }
@@ -76,13 +76,13 @@ func TestCorrections(t *testing.T) {
 		out    = `{"board":"steps","date":null,"user_id":"a|b","kind":"exclude","reason":"shaken"}`
 		why    = `{"reason":"no"}`
 
-		made = `"board":"steps","date":"2026-11-20","first_date":"2026-11-20","user_id":"a|b","kind":"set","score":4000,` +
+		made = `"board":"steps","date":"2026-11-20","first_date":"2026-11-20","user_id":"a|b","nickname":"Ann","kind":"set","score":4000,` +
 			`"before":98800,"reason":"shaken","actor":"ann","created_at":"2026-11-20T04:00:00.000Z","state":"applied",` +
 			`"lifted_at":null,"lifted_by":null,"lift_reason":null}`
-		lifted = `{"id":"2","board":"steps","date":null,"first_date":"2026-11-20","user_id":"a|b","kind":"exclude","score":null,` +
+		lifted = `{"id":"2","board":"steps","date":null,"first_date":"2026-11-20","user_id":"a|b","nickname":"Ann","kind":"exclude","score":null,` +
 			`"before":98800,"reason":"shaken","actor":"ann","created_at":"2026-11-20T04:00:00.000Z","state":"pending",` +
 			`"lifted_at":"2026-11-20T04:00:00.000Z","lifted_by":"bob","lift_reason":"no"}`
-		gone = `{"id":"1","board":"steps","date":null,"first_date":null,"user_id":null,"kind":"set","score":4000,` +
+		gone = `{"id":"1","board":"steps","date":null,"first_date":null,"user_id":null,"nickname":"","kind":"set","score":4000,` +
 			`"before":null,"reason":"shaken","actor":"ann","created_at":"2026-11-20T04:00:00.000Z","state":"applied",` +
 			`"lifted_at":null,"lifted_by":null,"lift_reason":null}`
 	)

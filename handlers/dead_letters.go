@@ -42,6 +42,7 @@ type deadLetter struct {
 	Board     *string           `json:"board" nullable:"true" doc:"The update's board; null if the message can't be decoded"`
 	Bucket    *string           `json:"bucket" nullable:"true" doc:"The board's bucket: a day, such as 20261120"`
 	UserID    *models.UserID    `json:"user_id" nullable:"true" doc:"The user; null also if no such user exists"`
+	Nickname  string            `json:"nickname" doc:"Empty while unset, and without a user"`
 	Score     *int64            `json:"score" nullable:"true" doc:"The user's total"`
 	ReachedAt *models.Timestamp `json:"reached_at" format:"date-time" nullable:"true" doc:"When the total was reached"`
 	Payload   *string           `json:"payload" nullable:"true" contentEncoding:"base64" doc:"The message as it was queued, if it can't be decoded; otherwise null"`
@@ -59,7 +60,8 @@ func deadLetterOf(l models.DeadLetter) deadLetter {
 		return shown
 	}
 	u := l.Update
-	shown.Board, shown.Bucket, shown.UserID, shown.Score, shown.ReachedAt = &u.Board, &u.Bucket, unlessZero(u.User), &u.Score, &u.ReachedAt
+	shown.Board, shown.Bucket, shown.UserID, shown.Nickname = &u.Board, &u.Bucket, unlessZero(u.User), u.Nickname
+	shown.Score, shown.ReachedAt = &u.Score, &u.ReachedAt
 	return shown
 }
 

@@ -27,7 +27,7 @@ func (s deadLetters) List(_ context.Context, q ingest.DeadLetterQuery) ([]models
 				l.Update = &models.QueuedUpdate{Board: "steps", Bucket: "20200101", Score: 7, ReachedAt: models.TimestampOf(noon)}
 			}
 			if id > 2 {
-				l.Update.User = "a|b"
+				l.Update.User, l.Update.Nickname = "a|b", "Ann"
 			}
 			list = append(list, l)
 		}
@@ -64,12 +64,12 @@ func TestDeadLetters(t *testing.T) {
 		return `{"id":"` + id + `","position":"0-1","reason":"no bucket",` + message +
 			`,"queued_at":"2026-11-20T04:00:00.000Z","failed_at":"2026-11-20T04:00:00.000Z"}`
 	}
-	update := func(user string) string {
-		return `"board":"steps","bucket":"20200101","user_id":` + user +
-			`,"score":7,"reached_at":"2026-11-20T04:00:00.000Z","payload":null`
+	update := func(user, name string) string {
+		return `"board":"steps","bucket":"20200101","user_id":` + user + `,"nickname":"` + name +
+			`","score":7,"reached_at":"2026-11-20T04:00:00.000Z","payload":null`
 	}
-	const unreadable = `"board":null,"bucket":null,"user_id":null,"score":null,"reached_at":null,"payload":"e30="`
-	letters := strings.Join([]string{letter("3", update(`"a|b"`)), letter("2", update("null")), letter("1", unreadable)}, ",")
+	const unreadable = `"board":null,"bucket":null,"user_id":null,"nickname":"","score":null,"reached_at":null,"payload":"e30="`
+	letters := strings.Join([]string{letter("3", update(`"a|b"`, "Ann")), letter("2", update("null", "")), letter("1", unreadable)}, ",")
 	listed, replayed, deleted := []string{"List {Board: Bucket: Reason: Before:0 Limit:51}"}, []string{"Replay 3 false"}, []string{"Delete 3 false"}
 	runCases(t, config, []testCase{
 		{"list", "admin", list, "", nil, listed, `200 {"dead_letters":[` + letters + `],"next_cursor":null}`},

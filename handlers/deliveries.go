@@ -72,7 +72,7 @@ var listDeliveries = operation{
 type listDeliveriesInput struct {
 	Target string `query:"target" pattern:"^[!-~]*$" doc:"Deliveries to this address only"`
 	Event  string `query:"event" enum:"friend.requested,friend.accepted,like.given,board.final,digest.ready" doc:"Deliveries of this event only"`
-	State  string `query:"state" enum:"waiting,delivered,failed,dropped" doc:"Deliveries in this state only"`
+	State  string `query:"state" enum:"undelivered,waiting,delivered,failed,dropped" doc:"Deliveries in this state only; undelivered: waiting and failed ones"`
 	Paging
 }
 
@@ -85,10 +85,11 @@ func (h *deliveryHandlers) list(ctx context.Context, in *listDeliveriesInput) (*
 	deliveries, next, err := listing[outcomes.Delivery, webhookDelivery]{
 		scope: []string{"deliveries", in.Target, in.Event, in.State},
 		read: func(after models.Cursor, limit int) ([]outcomes.Delivery, error) {
-			return h.deliveries.List(ctx, outcomes.Query{
-				Target: in.Target, Type: models.OutcomeType(in.Event), State: models.DeliveryState(in.State),
-				Before: after.Key, Limit: limit,
-			})
+			q := outcomes.Query{Target: in.Target, Type: models.OutcomeType(in.Event), Before: after.Key, Limit: limit}
+			if q.Undelivered = in.State == "undelivered"; !q.Undelivered {
+				q.State = models.DeliveryState(in.State)
+			}
+			return h.deliveries.List(ctx, q)
 		},
 		position: func(d outcomes.Delivery) models.Cursor { return models.Cursor{Key: d.ID} },
 		show:     deliveryOf,

@@ -57,8 +57,8 @@ func TestDeliveries(t *testing.T) {
 		second = `{"id":"2",` + head + `,"state":"delivered","attempts":1,"created_at":` + at + `,"next_attempt_at":null` +
 			`,"finished_at":` + at + `,"last_attempts":[{"number":1,"started_at":` + at + `,"took_ms":5,"status":204,"error":""}]}`
 	)
-	all := []string{"List {Target: Type: State: Before:0 Limit:51}"}
-	filtered := []string{"List {Target:https://x.org Type:friend.accepted State:failed Before:0 Limit:3}"}
+	all := []string{"List {Target: Type: State: Undelivered:false Before:0 Limit:51}"}
+	filtered := []string{"List {Target:https://x.org Type:friend.accepted State:failed Undelivered:false Before:0 Limit:3}"}
 	replayed := []string{"Replay 3 false"}
 	runCases(t, config, []testCase{
 		{"list", "admin", list, "", nil, all, `200 {"deliveries":[` + first + "," + second + ",…"},
@@ -66,6 +66,7 @@ func TestDeliveries(t *testing.T) {
 			"list some", "admin", list + "?target=https://x.org&event=friend.accepted&state=failed&limit=2", "", nil, filtered,
 			`200 {"deliveries":[` + first + "," + second + `],"next_cursor":"…`,
 		},
+		{"list what is not delivered", "admin", list + "?state=undelivered", "", nil, []string{"List {Target: Type: State: Undelivered:true Before:0 Limit:51}"}, "200 …"},
 		{"list by another filter's cursor", "admin", list + "?cursor=" + cursor(3, 0, "deliveries", "", "", "failed"), "", nil, nil, "400 invalid_cursor: …"},
 		{"list an unknown state", "admin", list + "?state=lost", "", nil, nil, "422 validation_failed: query.state: …"},
 		{"list with a service's token", "service", list, "", nil, nil, "403 forbidden: this token may not make this call"},
@@ -83,7 +84,7 @@ func TestPagesOfDeliveries(t *testing.T) {
 	t.Parallel()
 	config := func(r *recorder) handlers.Config { return handlers.Config{Deliveries: deliveries{r}} }
 	checkPages(t, config, "admin", "GET /v1/admin/webhooks/deliveries?limit=1", []string{
-		"List {Target: Type: State: Before:0 Limit:2}", "List {Target: Type: State: Before:3 Limit:2}",
-		"List {Target: Type: State: Before:2 Limit:2}",
+		"List {Target: Type: State: Undelivered:false Before:0 Limit:2}", "List {Target: Type: State: Undelivered:false Before:3 Limit:2}",
+		"List {Target: Type: State: Undelivered:false Before:2 Limit:2}",
 	})
 }

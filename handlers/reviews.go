@@ -34,6 +34,7 @@ type review struct {
 	Board         string            `json:"board" doc:"The board's name"`
 	Date          *string           `json:"date" nullable:"true" format:"date" example:"2026-11-20" doc:"The day; null if the board has no days"`
 	UserID        *models.UserID    `json:"user_id" nullable:"true" doc:"The user; null if no such user exists"`
+	Nickname      string            `json:"nickname" doc:"Empty while unset, and without a user"`
 	Score         int64             `json:"score" doc:"The highest score that was found; of a dismissed review the one that was looked at"`
 	ReachedAt     models.Timestamp  `json:"reached_at" format:"date-time" doc:"When the highest score was reached"`
 	FirstSeenAt   models.Timestamp  `json:"first_seen_at" format:"date-time" doc:"When a score above review_above was first found"`
@@ -44,7 +45,7 @@ type review struct {
 
 func reviewOf(r models.Review) review {
 	shown := review{
-		ID: strconv.FormatInt(r.ID, 10), Board: r.Board, Date: dateIfAny(r.Date), UserID: unlessZero(r.User), Score: r.Score,
+		ID: strconv.FormatInt(r.ID, 10), Board: r.Board, Date: dateIfAny(r.Date), UserID: unlessZero(r.User), Nickname: r.Nickname, Score: r.Score,
 		ReachedAt: models.TimestampOf(r.ReachedAt), FirstSeenAt: models.TimestampOf(r.FirstSeenAt),
 	}
 	if r.DismissedAt != nil {

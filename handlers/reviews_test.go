@@ -20,7 +20,7 @@ func (s reviewed) List(_ context.Context, q reviews.Query) ([]models.Review, err
 	day := models.DateOf(noon)
 	var list []models.Review
 	for _, r := range []models.Review{
-		{ID: 2, Board: "steps", Date: &day, User: "a|b", Score: 98_800, ReachedAt: noon, FirstSeenAt: noon},
+		{ID: 2, Board: "steps", Date: &day, User: "a|b", Nickname: "Ann", Score: 98_800, ReachedAt: noon, FirstSeenAt: noon},
 		{ID: 1, Board: "gifts", Score: 7, ReachedAt: noon, FirstSeenAt: noon},
 	} {
 		if (q.Before == 0 || r.ID < q.Before) && len(list) < q.Limit {
@@ -49,11 +49,11 @@ func TestReviews(t *testing.T) {
 		dismiss = "POST /v1/admin/reviews/2/dismiss"
 		times   = `"reached_at":"2026-11-20T04:00:00.000Z","first_seen_at":"2026-11-20T04:00:00.000Z"`
 		open    = times + `,"dismissed_at":null,"dismissed_by":null,"dismiss_reason":null`
-		both    = `{"id":"2","board":"steps","date":"2026-11-20","user_id":"a|b","score":98800,` + open + `},` +
-			`{"id":"1","board":"gifts","date":null,"user_id":null,"score":7,` + open + `}`
+		both    = `{"id":"2","board":"steps","date":"2026-11-20","user_id":"a|b","nickname":"Ann","score":98800,` + open + `},` +
+			`{"id":"1","board":"gifts","date":null,"user_id":null,"nickname":"","score":7,` + open + `}`
 	)
 	dismissed := func(reason string) string {
-		return `200 {"id":"2","board":"gifts","date":null,"user_id":null,"score":7,` + times +
+		return `200 {"id":"2","board":"gifts","date":null,"user_id":null,"nickname":"","score":7,` + times +
 			`,"dismissed_at":"2026-11-20T04:00:00.000Z","dismissed_by":"alice","dismiss_reason":"` + reason + `"}`
 	}
 	listed, plain := []string{"List   0 51"}, []string{"Dismiss 2 alice  -1 false"}

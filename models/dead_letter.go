@@ -29,8 +29,9 @@ type DeadLetter struct {
 type QueuedUpdate struct {
 	Board  string
 	Bucket string
-	// User is empty if no such user exists.
+	// User and Nickname are empty if no such user exists.
 	User      UserID
+	Nickname  string
 	Score     int64
 	ReachedAt Timestamp
 }

@@ -25,8 +25,9 @@ type Review struct {
 	// DismissReason may be empty.
 	DismissReason string
 
-	// User is the user's id, "" if no such user exists. It is not stored.
-	User UserID `gorm:"-"`
+	// User and Nickname are those of the user, empty if no such user exists. They are not stored.
+	User     UserID `gorm:"-"`
+	Nickname string `gorm:"-"`
 }
 
 // TableName returns the name of the table of reviews.

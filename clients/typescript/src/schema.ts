@@ -1577,6 +1577,8 @@ export interface components {
             bucket: string | null;
             /** @description The entry's id */
             id: string;
+            /** @description Empty while unset, and without a user */
+            nickname: string;
             /**
              * @description done, or the code of an error; null while it runs, and if its process died before it ended
              * @example done
@@ -1857,6 +1859,8 @@ export interface components {
             lifted_at: string | null;
             /** @description Who has lifted it; null while it holds */
             lifted_by: string | null;
+            /** @description Empty while unset, without a user, and in the answer to createCorrection */
+            nickname: string;
             /** @description Why it was made */
             reason: string;
             /**
@@ -1938,6 +1942,8 @@ export interface components {
             failed_at: string;
             /** @description The dead letter's id in other calls */
             id: string;
+            /** @description Empty while unset, and without a user */
+            nickname: string;
             /** @description The message as it was queued, if it can't be decoded; otherwise null */
             payload: string | null;
             /** @description Its position in the queue */
@@ -2985,6 +2991,8 @@ export interface components {
             first_seen_at: string;
             /** @description The review's id in other calls */
             id: string;
+            /** @description Empty while unset, and without a user */
+            nickname: string;
             /**
              * Format: date-time
              * @description When the highest score was reached
@@ -4948,8 +4956,8 @@ export interface operations {
                 target?: string;
                 /** @description Deliveries of this event only */
                 event?: "friend.requested" | "friend.accepted" | "like.given" | "board.final" | "digest.ready";
-                /** @description Deliveries in this state only */
-                state?: "waiting" | "delivered" | "failed" | "dropped";
+                /** @description Deliveries in this state only; undelivered: waiting and failed ones */
+                state?: "undelivered" | "waiting" | "delivered" | "failed" | "dropped";
                 /** @description Most entries of a page */
                 limit?: number;
                 /** @description next_cursor of the page before */

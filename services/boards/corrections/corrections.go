@@ -77,8 +77,9 @@ type Request struct {
 // Entry is a correction as operators see it.
 type Entry struct {
 	models.Correction
-	// UserID is empty if the user no longer exists.
-	UserID models.UserID `gorm:"column:external_id"`
+	// UserID and Nickname are empty if the user no longer exists.
+	UserID   models.UserID `gorm:"column:external_id"`
+	Nickname string
 	// Pending reports whether the archive has yet to apply it, or its lifting.
 	Pending bool
 	// Days reports whether the board has days. Otherwise the correction is about its only

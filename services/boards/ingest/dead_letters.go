@@ -59,7 +59,8 @@ func (d *DeadLetters) List(ctx context.Context, q DeadLetterQuery) ([]models.Dea
 		return nil, err
 	}
 	for i, record := range records {
-		page[readable[i]].Update.User = record.User
+		u := page[readable[i]].Update
+		u.User, u.Nickname = record.User, record.Nickname
 	}
 	return page, nil
 }

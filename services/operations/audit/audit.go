@@ -31,6 +31,8 @@ type Entry struct {
 	// User is the user whom the action concerns; empty for none, and for a user who does
 	// not exist, or no longer.
 	User models.UserID `gorm:"column:external_id"`
+	// Nickname is that of the user; Begin does not need it.
+	Nickname string
 }
 
 // Begin stores that an action begins. Its caller must call finish with what the action

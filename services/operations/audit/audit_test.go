@@ -21,6 +21,7 @@ func newService(env *testenv.Env) *audit.Service {
 type summary struct {
 	Actor, Action, Board, Bucket string
 	User                         models.UserID
+	Nickname                     string
 	Target, Reason, RequestID    string
 	Outcome                      string
 }
@@ -34,7 +35,7 @@ func list(t *testing.T, s *audit.Service, q audit.Query) (page []summary) {
 		if !e.At.Equal(testenv.Noon) {
 			t.Errorf("entry %d is of %v", e.ID, e.At)
 		}
-		page = append(page, summary{e.Actor, e.Action, e.Board, e.Bucket, e.User, e.Target, e.Reason, e.RequestID, e.Outcome})
+		page = append(page, summary{e.Actor, e.Action, e.Board, e.Bucket, e.User, e.Nickname, e.Target, e.Reason, e.RequestID, e.Outcome})
 	}
 	return page
 }
@@ -45,11 +46,14 @@ func TestLog(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		testenv.NumberUsers(t, env, 3)
+		if err := env.Gorm.Exec("UPDATE users SET nickname = 'Ann' WHERE external_id = '2'").Error; err != nil {
+			t.Fatal(err)
+		}
 		s := newService(env)
 		full := audit.Entry{User: "2", AuditEntry: models.AuditEntry{
 			Actor: "mei", Action: "createCorrection", Board: "steps", Bucket: "20261120", Target: "7", Reason: "a shaken phone", RequestID: "r1",
 		}}
-		first := summary{"mei", "createCorrection", "steps", "20261120", "2", "7", "a shaken phone", "r1", ""}
+		first := summary{"mei", "createCorrection", "steps", "20261120", "2", "Ann", "7", "a shaken phone", "r1", ""}
 		ctx, cancel := context.WithCancel(t.Context())
 		finish, err := s.Begin(ctx, full)
 		if err != nil {

@@ -43,7 +43,7 @@ func (s *Store) setOutcome(ctx context.Context, id int64, outcome string) error 
 // List returns a page of the log, newest first. One query. CodeUnavailable.
 func (s *Service) List(ctx context.Context, q Query) ([]Entry, error) {
 	db := s.store.db.WithContext(ctx).Table("audit_log AS a").
-		Select("a.*, coalesce(u.external_id, '') AS external_id").Joins("LEFT JOIN users u ON u.user_id = a.user_id").
+		Select("a.*, coalesce(u.external_id, '') AS external_id, coalesce(u.nickname, '') AS nickname").Joins("LEFT JOIN users u ON u.user_id = a.user_id").
 		Where(&models.AuditEntry{Actor: q.Actor, Action: q.Action})
 	if q.User != "" {
 		db = db.Where("u.external_id = ?", q.User)

@@ -141,7 +141,7 @@ type Query struct {
 	Limit  int
 }
 
-// setUsers sets the user of each review.
+// setUsers sets the user and the nickname of each review.
 func (s *Service) setUsers(ctx context.Context, list []models.Review) error {
 	rows := make([]models.RowID, len(list))
 	for i, r := range list {
@@ -152,7 +152,7 @@ func (s *Service) setUsers(ctx context.Context, list []models.Review) error {
 		return err
 	}
 	for i := range list {
-		list[i].User = records[i].User
+		list[i].User, list[i].Nickname = records[i].User, records[i].Nickname
 	}
 	return nil
 }

@@ -92,15 +92,22 @@ func TestGivingUpAndReplaying(t *testing.T) {
 			}
 		})
 		f := newFixture(t, env, target.target())
+		service := outcomes.NewDeliveries(f.store, env.Clock.Now)
+		undelivered := func() int {
+			return len(testenv.Must(service.List(t.Context(), outcomes.Query{Undelivered: true, Limit: 10})))
+		}
 		f.request(1, 2, nil)
 		env.Clock.Advance(72*time.Hour - time.Millisecond)
 		f.deliver()
 		testenv.Eventually(t, "the attempt is recorded", func() bool { return len(f.deliveries()[0].Last) == 1 })
 		f.waitFor(models.DeliveryWaiting)
+		waiting := undelivered()
 		env.Clock.Advance(time.Second)
 		f.waitFor(models.DeliveryFailed)
+		if failed := undelivered(); waiting != 1 || failed != 1 {
+			t.Errorf("undelivered are %d while it waits and %d once it was given up, want 1 and 1", waiting, failed)
+		}
 		healthy.Store(true)
-		service := outcomes.NewDeliveries(f.store, env.Clock.Now)
 		id := f.deliveries()[0].ID
 		if d, err := service.Replay(t.Context(), id, true); err != nil || d.State != models.DeliveryFailed || len(d.Last) != 2 {
 			t.Errorf("a dry run: %+v, %v", d, err)
@@ -110,6 +117,9 @@ func TestGivingUpAndReplaying(t *testing.T) {
 			t.Errorf("a replay: %+v, %v", d, err)
 		}
 		f.waitFor(models.DeliveryDelivered)
+		if n := undelivered(); n != 0 {
+			t.Errorf("%d deliveries are undelivered after it was delivered", n)
+		}
 		if got := target.list(); len(got) != 3 || got[2].id != got[0].id {
 			t.Errorf("received %v", got)
 		}

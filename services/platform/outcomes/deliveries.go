@@ -28,11 +28,16 @@ func NewDeliveries(store *Store, clock models.Clock) *Deliveries {
 	return &Deliveries{store: store, clock: clock}
 }
 
+// undelivered are the states of deliveries that wait or were given up.
+var undelivered = []models.DeliveryState{models.DeliveryWaiting, models.DeliveryFailed}
+
 // Query selects a page of deliveries. Empty fields select all.
 type Query struct {
 	Target string
 	Type   models.OutcomeType
 	State  models.DeliveryState
+	// Undelivered selects the deliveries that wait or were given up.
+	Undelivered bool
 	// Before is the id of the last delivery of the page before; 0 begins at the newest.
 	Before int64
 	Limit  int
@@ -42,6 +47,9 @@ type Query struct {
 // database is away.
 func (d *Deliveries) List(ctx context.Context, q Query) ([]Delivery, error) {
 	db := d.store.db.WithContext(ctx).Where(&models.Delivery{Target: q.Target, Type: q.Type, State: q.State})
+	if q.Undelivered {
+		db = db.Where("state IN ?", undelivered)
+	}
 	page, err := cursor.Newest[Delivery](db, "id", q.Before, q.Limit)
 	if err == nil && len(page) > 0 {
 		err = d.store.addAttempts(ctx, page)

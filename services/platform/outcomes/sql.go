@@ -60,7 +60,7 @@ func (s *Store) record(ctx context.Context, r models.DeliveryAttempt, state mode
 		changed := db.Model(&models.Delivery{}).Where("id = ?", r.DeliveryID)
 		values := map[string]any{"state": state, "finished_at": db.NowFunc().UTC()}
 		if state == models.DeliveryDelivered {
-			changed = changed.Where("state IN ?", []models.DeliveryState{models.DeliveryWaiting, models.DeliveryFailed})
+			changed = changed.Where("state IN ?", undelivered)
 		} else {
 			changed = changed.Where("state = ? AND attempts = ?", models.DeliveryWaiting, r.Number)
 		}
