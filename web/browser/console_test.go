@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
@@ -105,6 +106,19 @@ func (c *console) rowCount() int {
 	return eval[int](c.page, "document.querySelectorAll('.panel .table tbody tr').length")
 }
 
+// namesUsers checks that a list names each user by the nickname, which leads to the user's screen, and
+// the id.
+func (c *console) namesUsers() {
+	c.t.Helper()
+	bad := eval[[]string](c.page, `[...document.querySelectorAll('.panel td[data-label=User]')].filter((cell) => {
+		const [name, id] = [...cell.querySelectorAll('bdi')].map((e) => e.textContent);
+		return cell.textContent !== '–' && (!id || name === id || !cell.querySelector('a').href.endsWith(encodeURIComponent(id)));
+	}).map((cell) => cell.textContent)`)
+	if len(bad) > 0 {
+		c.t.Errorf("users are named %q", bad)
+	}
+}
+
 func (c *console) show(name string) {
 	c.t.Helper()
 	c.goTo("#/" + name)
@@ -125,11 +139,15 @@ func TestConsoleLists(t *testing.T) {
 		c.until("the review is gone", "document.querySelectorAll('.table tbody tr').length === "+strconv.Itoa(before-1))
 	}
 	c.show("corrections")
+	c.namesUsers()
 	lifts := eval[int](c.page, "document.querySelectorAll('[data-action=lift]').length")
 	c.act("[data-action=lift]", "counts again", "a marathon")
 	c.until("the correction is lifted", "document.querySelectorAll('[data-action=lift]').length === "+strconv.Itoa(lifts-1))
 
-	c.show("deliveries")
+	c.goTo("#/deliveries")
+	c.until("nothing failed or waits", "document.querySelector('#filter-state')?.value === 'undelivered' && !!document.querySelector('.empty')")
+	c.set("#filter-state", "delivered")
+	c.until("what was delivered is there", listShown)
 	c.act("[data-action=send]", "with the same id", "")
 	c.show("runs")
 	c.act("[data-action=archive]", "Nothing is left", "")
@@ -145,6 +163,7 @@ func TestConsoleLists(t *testing.T) {
 	}
 	c.click("dialog .button")
 	c.until("the dialog is closed", dialogClosed)
+	c.until("boards are chosen from a list", "[...document.querySelectorAll('#filter-board option')].map((o) => o.value).join() === ',active-24h,gifts,steps,steps-local'")
 	c.set("#filter-board", "steps")
 	c.until("one dead letter is of the board", "document.querySelectorAll('.table tbody tr').length === 1")
 	c.act("[data-action=removeAll]", "Handled: 1.", "a test")
@@ -231,12 +250,28 @@ func TestConsoleUsers(t *testing.T) {
 	c.goTo("#/users")
 	c.typeIn("#user", user.UserID+kb.Enter)
 	c.until("the user is there", userShown)
-	if facts := eval[string](c.page, "document.querySelector('.facts').textContent"); !strings.Contains(facts, user.Nickname) {
-		t.Errorf("the user is shown as %s", facts)
+	c.until("the user is named", fmt.Sprintf("[document.title, ...[...document.querySelectorAll('h1, .user-id')].map((e) => e.textContent)].join() === %q",
+		user.Nickname+" · Stepboard,"+user.Nickname+","+user.UserID))
+	var shown struct {
+		Days []struct {
+			Date  string
+			Score int64
+		}
 	}
+	callAPI(t, c.token, http.MethodGet, c.base+"/v1/admin/users/"+url.PathEscape(user.UserID)+"?board=steps", nil, &shown)
+	c.click(".facts ~ .buttons [data-action=correct]")
+	c.until("the dialog has the latest day", fmt.Sprintf("document.querySelector('#act-date').value === %q", shown.Days[0].Date))
+	c.until("the dialog has its score", "/: [\\d,]+, place/.test(document.querySelector('dialog .now').textContent)")
+	if got, want := eval[string](c.page, "document.querySelector('dialog h2 + p').textContent"), user.Nickname+" · "+user.UserID; got != want {
+		t.Errorf("the dialog is about %s, want %s", got, want)
+	}
+	c.click("dialog .button")
+	c.until("the dialog is closed", dialogClosed)
 	c.click(".bars li:nth-child(25) button")
 	c.until("the day is picked", "document.querySelector('.bars li:nth-child(25) button').ariaPressed === 'true'")
+	day := eval[string](c.page, "document.querySelector('.bars ~ [aria-live]').textContent")
 	c.click(".bars ~ .buttons [data-action=correct]")
+	c.until("the dialog has the day and its score", fmt.Sprintf("document.querySelector('dialog .now').textContent.endsWith(%q)", day))
 	c.set("#act-score", "1")
 	c.typeIn("#act-reason", "the phone was shaken")
 	c.click("dialog .strong")
@@ -394,10 +429,12 @@ func TestConsoleCorrectsReviews(t *testing.T) {
 	c := openConsole(t, desktop)
 	c.show("reviews")
 	rows := c.rowCount()
-	user := eval[string](c.page, "document.querySelector('.table td[data-label=User]').textContent")
+	c.namesUsers()
+	user := eval[string](c.page, "document.querySelector('.table td[data-label=User] .label').textContent")
 	for rows > 0 { // the user has shaken the phone on two boards, whose days differ
 		c.click("[data-action=correct]")
 		c.until("its board is chosen", "document.querySelectorAll('dialog .check').length > 1 && document.querySelectorAll('dialog .check input:checked').length === 1")
+		c.until("the dialog has the day and its score", "document.querySelector('dialog .now').textContent.includes(': 98,800, place')")
 		c.set("#act-score", "10000")
 		c.typeIn("#act-reason", "the phone was shaken")
 		if rows == 2 {
@@ -426,6 +463,8 @@ func TestConsoleCorrectsReviews(t *testing.T) {
 	if len(held.Corrections) != 3 {
 		t.Errorf("the user has the corrections %+v", held)
 	}
+	c.show("audit")
+	c.namesUsers()
 }
 
 // Boards and days of lists lead to their screens. A day shows its ranking, page by page, as the API
@@ -456,14 +495,15 @@ func TestConsoleLinks(t *testing.T) {
 	c.until("the event's ranking is there", places+".length > 3")
 }
 
-// The overview draws the last hour, and leads to the dashboard.
+// The overview draws the last hour over an axis of times, with the bounds of alerts, and leads to the
+// dashboard. Of the days that are in progress somewhere it shows that on which most people walk.
 func TestConsoleLastHour(t *testing.T) {
 	t.Parallel()
 	f := newFakeService(t, false)
 	minutes := []any{}
 	for n := range 60 {
 		minutes = append(minutes, map[string]any{
-			"at": "2026-11-20T01:00:00Z", "calls": 1000 * n, "refused": 60 - n, "latency": []int{}, "p99_ms": 1.25 * float64(n), "queue_ms": 300 * n,
+			"at": fmt.Sprintf("2026-11-20T01:%02d:00Z", n), "calls": 1000 * n, "refused": 60 - n, "latency": []int{}, "p99_ms": 1.25 * float64(n), "queue_ms": 300 * n,
 		})
 	}
 	none := []any{}
@@ -471,23 +511,43 @@ func TestConsoleLastHour(t *testing.T) {
 		"at": "2026-11-20T01:00:00Z", "version": "1", "stores": none, "degraded": none, "queue": nil, "processes": none, "jobs": none, "work": map[string]any{},
 		"last_hour": map[string]any{"minutes": minutes}, "grafana_url": "https://grafana.example.com/d/1",
 	})
-	for _, board := range []string{"steps", "gifts"} {
-		f.returns("GET /v1/admin/boards/"+board+"/buckets", map[string]any{"buckets": none})
+	now := time.Now()
+	day := func(date string, total int, begins, ends time.Duration) any {
+		return map[string]any{"date": date, "state": "open", "total": total, "starts_at": now.Add(begins), "ends_at": now.Add(ends)}
 	}
+	f.returns("GET /v1/admin/boards/gifts/buckets", map[string]any{"buckets": none})
+	f.returns("GET /v1/admin/boards/steps/buckets", map[string]any{"buckets": []any{
+		day("2026-11-28", 0, -time.Hour, 49*time.Hour), day("2026-11-27", 44, -25*time.Hour, 25*time.Hour), day("2026-11-26", 50, -51*time.Hour, -time.Hour),
+	}})
 	p := newPage(t, desktop)
+	_, err := chromedp.Call(p.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"})
+	p.must(err)
 	p.open(f.URL + "/console")
 	p.typeIn("#token", "any")
 	p.click(".sign-in .strong")
 	p.until("the curves are there", "document.querySelectorAll('.curve polyline').length === 4")
 	texts := eval[[]string](p, "[...document.querySelectorAll('.curve')].map((curve) => [...curve.querySelectorAll('strong, .label')].map((e) => e.textContent).join(', '))")
-	want := []string{"59,000, At most 59,000", "74 ms, At most 74 ms", "1, At most 60", "17 s, At most 17 s"}
+	const times = ", 09:0009:3009:59, "
+	want := []string{
+		"59,000" + times + "At most 59,000", "74 ms" + times + "At most 74 ms, Should stay below 1,000 ms", "1" + times + "At most 60, Should stay below 60",
+		"17 s" + times + "At most 17 s, Should stay below 1 min",
+	}
 	if !slices.Equal(texts, want) {
 		t.Errorf("the curves say %q, want %q", texts, want)
 	}
 	ends := eval[[]string](p, "[...document.querySelectorAll('.curve polyline')].map((line) => line.getAttribute('points').split(' ').at(-1))")
-	if want := []string{"100.0,2.0", "100.0,2.0", "100.0,37.4", "100.0,2.0"}; !slices.Equal(ends, want) {
+	if want := []string{"100.0,2.0", "100.0,35.3", "100.0,37.4", "100.0,27.4"}; !slices.Equal(ends, want) {
 		t.Errorf("the curves end at %v, want %v", ends, want)
 	}
+	if bounds := eval[string](p, "[...document.querySelectorAll('.curve .bound')].map((line) => line.getAttribute('y1')).join()"); bounds != "2.0,2.0,2.0" {
+		t.Errorf("the bounds are drawn at %s", bounds)
+	}
+	rules, err := os.ReadFile(filepath.Join("..", "..", "deploy", "prometheus", "alerts.yml"))
+	p.must(err)
+	if !strings.Contains(string(rules), "max(stepboard_ingest_lag_seconds) > 60\n") {
+		t.Error("the alert about the queue has another bound than its curve")
+	}
+	p.until("the day of most people is there", "[...document.querySelectorAll('.tally')].some((e) => e.textContent.replace(/\\s+/g, ' ').includes('44stepsNov 27 · Open'))")
 	if link := eval[string](p, "document.querySelector('.curves ~ p a').href"); link != "https://grafana.example.com/d/1" {
 		t.Errorf("the dashboard is at %s", link)
 	}

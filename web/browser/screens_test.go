@@ -92,7 +92,8 @@ func (c *console) screens() []screen {
 		{name: "correct", hash: user, ready: userShown, open: []string{"[data-action=correct]"}},
 		{name: "erase", hash: user, ready: userShown, open: []string{"[data-action=erase]"}},
 	}
-	for _, name := range []string{"deadLetters", "deliveries", "corrections", "reviews", "runs", "erasures", "audit"} {
+	screens = append(screens, screen{name: "deliveries", hash: "#/deliveries/state=delivered", ready: listShown})
+	for _, name := range []string{"deadLetters", "corrections", "reviews", "runs", "erasures", "audit"} {
 		screens = append(screens, screen{name: name, hash: "#/" + name, ready: listShown})
 	}
 	for _, s := range []screen{

@@ -11,9 +11,10 @@ function actionError(error) {
   return (locale !== 'en' && errorOf(error.code)) || error.message || errorText(error);
 }
 
-// Input is a field of an action: {name, options, type, hint, optional}, or {name, component}.
-function Input({ token, field, value, onChange, error }) {
-  if (field.component) return html`<${field.component} ...${{ token, value, onChange }} />`;
+// Input is a field of an action: {name, options, type, hint, optional}, or {name, component}, which
+// also gets the subject and all values.
+function Input({ field, value, onChange, error, ...about }) {
+  if (field.component) return html`<${field.component} ...${{ value, onChange, ...about }} />`;
   const { name, text = name, options, type = 'text', hint, optional, ...rest } = field;
   const id = `act-${name}`;
   const shared = {
@@ -148,8 +149,7 @@ export function ActionDialog({ token, action, subject, onClose, notify }) {
   const inputs = [...fields, ...(action.reason ? [reasonField(action.reason)] : [])];
   const input = (field) => html`<${Input}
     key=${field.name}
-    token=${token}
-    field=${field}
+    ...${{ token, subject, values, field }}
     value=${values[field.name] ?? ''}
     onChange=${change(field.name)}
     error=${preview.locations?.includes(`body.${field.name}`)}

@@ -17,7 +17,7 @@ const toastTime = 4500;
 const boards = lazy(() => import('./boards.js').then(({ Boards }) => Boards));
 const users = lazy(() => import('./users.js').then(({ Users }) => Users));
 const listScreen = ({ screen, path, ...props }) =>
-  html`<${List} ...${props} name=${screen} list=${lists[screen]} initial=${filterOf(path[0])} />`;
+  html`<${List} ...${props} name=${screen} list=${lists[screen]} initial=${initialOf(screen, path)} />`;
 
 // Screens by the first part of the address.
 const screens = {
@@ -47,8 +47,10 @@ const waitingOf = (screen, work) =>
     }[screen]
   ] ?? 0;
 
-// filterOf returns the filter in an address such as #/deliveries/state=failed.
-const filterOf = (text = '') => Object.fromEntries(new URLSearchParams(text));
+// initialOf returns the filter with which a list is opened: that in an address such as
+// #/deliveries/state=failed, or the list's own.
+const initialOf = (screen, [text]) =>
+  text ? Object.fromEntries(new URLSearchParams(text)) : (lists[screen].initial ?? {});
 
 const decode = (part) => {
   try {
@@ -265,7 +267,7 @@ function App() {
   const opened = useRef(false);
   useEffect(() => {
     document.title = `${t(screen)} · Stepboard`;
-  }, [screen, shownLocale]);
+  }, [hash, shownLocale]);
   useEffect(() => {
     const first = document.querySelector('[data-first]') ?? document.querySelector('main h1');
     if (opened.current) first?.focus();

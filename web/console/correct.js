@@ -1,8 +1,8 @@
 // Correcting a user's score, on one board or on several.
 import { useFetch } from '../page/data.js';
-import { t } from '../page/i18n.js';
+import { formatDay, formatNumber, t } from '../page/i18n.js';
 import { html } from '../page/view.js';
-import { number } from './parts.js';
+import { number, personText, userPath } from './parts.js';
 
 // BoardsField chooses boards. Its value is a list of {name, kind}; the kind is missing of a board
 // that was chosen before the dialog.
@@ -23,9 +23,44 @@ function BoardsField({ token, value, onChange }) {
   </fieldset>`;
 }
 
+// dayText says which score and place a user has on a day of a board; day is undefined without a score.
+export const dayText = (date, day) =>
+  day
+    ? t('dayText', {
+        day: formatDay(date),
+        score: formatNumber(day.score),
+        rank: formatNumber(day.global_rank),
+        total: formatNumber(day.global_total),
+      })
+    : t('dayNone', { day: formatDay(date) });
+
+// DayNow says which score the user has on the chosen day of a board. Older days than the profile
+// shows have none here; the preview has it.
+function DayNow({ token, user, board, date }) {
+  const [{ data }] = useFetch(token, `${userPath(user)}?board=${board}`);
+  const day = data?.days.find((other) => other.date === date);
+  return html`<p><bdi>${board}</bdi> · ${data ? dayText(date, day) : formatDay(date)}</p>`;
+}
+
+// ScoreNow says which score the user has on the chosen day of the chosen boards.
+function ScoreNow({ token, subject, values: { boards, date } }) {
+  const [{ data }] = useFetch(token, '/v1/boards');
+  const isDaily = ({ name }) =>
+    data?.boards.some((board) => board.name === name && board.kind === 'daily');
+  if (!date) return null;
+  return html`<div class="now" aria-live="polite">
+    ${boards
+      .filter(isDaily)
+      .map(
+        ({ name }) =>
+          html`<${DayNow} key=${name} ...${{ token, user: subject.user_id, board: name, date }} />`,
+      )}
+  </div>`;
+}
+
 const hasDays = ({ kind }) => !kind || kind === 'daily';
 
-// correct corrects a user's score: the subject is {user_id, board, date}, such as a review.
+// correct corrects a user's score: the subject is {user_id, nickname, board, date}, such as a review.
 export const correct = {
   name: 'correct',
   reason: 'required',
@@ -36,8 +71,9 @@ export const correct = {
     date: date ?? '',
     score: '',
   }),
-  subject: ({ user_id: user }) => user,
+  subject: personText,
   fields: [
+    { name: 'now', component: ScoreNow },
     {
       name: 'kind',
       options: () => ['set', 'exclude'].map((kind) => [kind, t(`kind_${kind}`)]),

@@ -9,9 +9,12 @@ import { Empty, Fetched, formatAt, Panel, refreshEvery, Table } from './parts.js
 const pageSize = 50;
 
 // Filter is a field by which a list is filtered.
-function Filter({ filter, value, onChange }) {
-  const { name, text = name, options, check, ...rest } = filter;
+function Filter({ token, filter, value, onChange }) {
+  const { name, text = name, options: known, boards, check, ...rest } = filter;
+  const [{ data }] = useFetch(token, boards ? '/v1/boards' : null);
   const id = `filter-${name}`;
+  const names = new Set([...(data?.boards.map((board) => board.name) ?? []), value]);
+  const options = boards ? [...names].filter(Boolean) : known;
   if (check) {
     const tick = (event) => onChange(event.target.checked ? 'true' : '');
     return html`<label class="check">
@@ -21,7 +24,7 @@ function Filter({ filter, value, onChange }) {
   // A text counts once it is complete: when Enter is pressed, or the field is left.
   const shared = { id, value, onChange: (event) => onChange(event.target.value.trim()) };
   const option = (key) => html`<option key=${key} value=${key}>
-    ${filter.plain ? key : t(`state_${key}`)}
+    ${filter.plain || boards ? key : t(`state_${key}`)}
   </option>`;
   return html`<div class="labelled">
     <label for=${id}>${t(text)}</label>
@@ -111,6 +114,7 @@ export function List({ token, notify, name, list, initial }) {
   const filter = withoutEmpty(values);
   const field = (about) => html`<${Filter}
     key=${about.name}
+    token=${token}
     filter=${about}
     value=${values[about.name] ?? ''}
     onChange=${(value) => setValues({ ...values, [about.name]: value })}

@@ -2,7 +2,7 @@
 import { formatNumber, isDay, t, tRich } from '../page/i18n.js';
 import { html } from '../page/view.js';
 import { correct } from './correct.js';
-import { boardLink, dayLink, dayOf, number, State, userLink, when } from './parts.js';
+import { boardLink, dayLink, dayOf, number, person, personText, State, when } from './parts.js';
 
 const path = '/v1/admin';
 
@@ -11,7 +11,7 @@ const time = (name) => ['time', (row) => when(row[name])];
 const plain = (name, text = name) => [text, (row) => row[name]];
 const numeric = (name, text = name) => [text, (row) => number(row[name])];
 const state = ['state', (row) => html`<${State} value=${row.state} />`];
-const user = ['user', (row) => userLink(row.user_id)];
+const user = ['user', person];
 const board = ['board', (row) => boardLink(row.board)];
 // bucketLink leads to the bucket of a row, if it is a day.
 const bucketLink = ({ board: of, bucket: name }) => {
@@ -20,7 +20,7 @@ const bucketLink = ({ board: of, bucket: name }) => {
 };
 const bucket = ['bucket', bucketLink];
 
-const boardFilter = { name: 'board' };
+const boardFilter = { name: 'board', boards: true };
 const userFilter = { name: 'user_id', text: 'user' };
 
 // filterAddress leads to a list with a filter.
@@ -36,7 +36,7 @@ const handleLetter = (name, method, suffix) => ({
   name,
   many: true,
   danger: method === 'DELETE',
-  subject: (row) => `#${row.id}: ${row.reason}`,
+  subject: (row) => [personText(row), `#${row.id}: ${row.reason}`].filter(Boolean).join(' · '),
   call: (row) => ({ method, path: `${path}/dead-letters/${row.id}${suffix}` }),
   describe: () => t(`would_${name}`),
 });
@@ -81,8 +81,9 @@ const deadLetters = {
 const deliveries = {
   path: `${path}/webhooks/deliveries`,
   rows: 'deliveries',
+  initial: { state: 'undelivered' },
   filters: [
-    { name: 'state', options: ['waiting', 'delivered', 'failed', 'dropped'] },
+    { name: 'state', options: ['undelivered', 'failed', 'waiting', 'delivered', 'dropped'] },
     {
       name: 'event',
       plain: true,
@@ -115,7 +116,7 @@ export const lift = {
   reason: 'required',
   offered: (row) => !row.lifted_at,
   subject: (row) =>
-    [row.user_id, row.board, row.date ?? row.first_date].filter(Boolean).join(' · '),
+    [personText(row), row.board, row.date ?? row.first_date].filter(Boolean).join(' · '),
   call: (row, { reason }) => ({
     method: 'POST',
     path: `${path}/corrections/${row.id}/lift`,
@@ -170,7 +171,7 @@ export const reviews = {
       name: 'dismiss',
       many: true,
       reason: 'optional',
-      subject: (row) => `${row.user_id} · ${formatNumber(row.score)}`,
+      subject: (row) => `${personText(row)} · ${formatNumber(row.score)}`,
       call: (row, { reason }) => ({
         method: 'POST',
         path: `${path}/reviews/${row.id}/dismiss`,

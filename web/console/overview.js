@@ -1,17 +1,19 @@
 // The overview: what needs somebody, and the state of the boards.
 import { useFetch } from '../page/data.js';
-import { formatDay, formatNumber, t } from '../page/i18n.js';
+import { formatDay, formatNumber, t, tRich } from '../page/i18n.js';
 import { html, useEffect, useState } from '../page/view.js';
 import {
   Fetched,
   formatAge,
   formatAt,
+  formatHour,
   number,
   Panel,
   refreshEvery,
   State,
   Table,
   when,
+  zone,
 } from './parts.js';
 
 // A process that has not reported for this time, in milliseconds, is late: it reports every ten
@@ -79,22 +81,32 @@ function Age({ at }) {
   return t('ago', { time: formatAge(now - at) });
 }
 
-// Curve draws the minutes of the last hour: their last value, and the highest above the curve.
-function Curve({ title, minutes, valueOf, format }) {
+// Curve draws the minutes of the last hour over an axis of times, with a line at the bound below which
+// the values should stay, if there is one.
+function Curve({ title, minutes, valueOf, format, bound }) {
   const values = minutes.map(valueOf);
   const highest = Math.max(...values);
   const last = values.length - 1;
-  const points = values.map((value, i) => {
-    const y = highest > 0 ? 38 - (36 * value) / highest : 38;
-    return `${((i * 100) / last).toFixed(1)},${y.toFixed(1)}`;
-  });
+  const top = Math.max(highest, bound ?? 0) || 1;
+  const y = (value) => (38 - (36 * value) / top).toFixed(1);
+  const points = values.map((value, i) => `${((i * 100) / last).toFixed(1)},${y(value)}`);
+  const line = (name, x1, y1, x2, y2) =>
+    html`<line class=${name} ...${{ x1, y1, x2, y2 }} vector-effect="non-scaling-stroke" />`;
+  const marks = [0, Math.round(last / 2), last];
   return html`<li class="curve">
     <span>${t(title)}</span>
     <strong>${format(values[last])}</strong>
     <svg viewBox="0 0 100 40" preserveAspectRatio="none" aria-hidden="true">
+      ${line('axis', 0, 38, 100, 38)}
+      ${marks.map((i) => line('axis', (i * 100) / last, 38, (i * 100) / last, 40))}
+      ${bound && line('bound', 0, y(bound), 100, y(bound))}
       <polyline points=${points.join(' ')} vector-effect="non-scaling-stroke" />
     </svg>
+    <span class="label between">
+      ${marks.map((i) => html`<span>${formatHour(minutes[i].at)}</span>`)}
+    </span>
     <span class="label">${t('highest', { value: format(highest) })}</span>
+    ${bound && html`<span class="label below">${t('shouldStayBelow', { value: format(bound) })}</span>`}
   </li>`;
 }
 
@@ -104,20 +116,23 @@ const formatMS = (ms) =>
     ? formatAge(ms)
     : `${ms < 10 ? Math.round(ms * 10) / 10 : formatNumber(ms)} ${t('ms')}`;
 
+// The bounds are those of the alert StepboardIngestLag and, where no alert is, those from which the
+// dashboard is red: a second, and one refused call a second.
 const curves = [
   ['callsAMinute', ({ calls }) => calls, formatNumber],
-  ['p99', ({ p99_ms: ms }) => ms, formatMS],
-  ['refusedAMinute', ({ refused }) => refused, formatNumber],
-  ['queueAge', ({ queue_ms: ms }) => ms, formatMS],
+  ['p99', ({ p99_ms: ms }) => ms, formatMS, 1000],
+  ['refusedAMinute', ({ refused }) => refused, formatNumber, 60],
+  ['queueAge', ({ queue_ms: ms }) => ms, formatMS, 60000],
 ];
 
 function LastHour({ hour: { minutes }, grafana }) {
-  const curve = ([title, valueOf, format]) =>
-    html`<${Curve} key=${title} ...${{ title, minutes, valueOf, format }} />`;
+  const curve = ([title, valueOf, format, bound]) =>
+    html`<${Curve} key=${title} ...${{ title, minutes, valueOf, format, bound }} />`;
   return html`<${Panel} title=${t('lastHour')}>
     <ul class="tallies curves">
       ${curves.map(curve)}
     </ul>
+    <p class="label">${tRich('timesOf', { zone })}</p>
     ${grafana && html`<p><a class="link" href=${grafana} rel="noreferrer">${t('grafana')}</a></p>`}
   <//>`;
 }
@@ -135,11 +150,28 @@ function Tally({ item: [text, count, href] }) {
   </li>`;
 }
 
-// BoardToday shows the newest bucket of a board.
+// daysUnderway is on how many days of a board of local days people may be at once.
+const daysUnderway = 3;
+
+// todayOf returns the bucket in progress in which most people have a score. It is the newest bucket
+// if none is in progress, as nobody has a score today.
+function todayOf(buckets) {
+  const now = Date.now();
+  const underway = buckets.filter(
+    ({ starts_at: start, ends_at: end }) => Date.parse(start) <= now && now < Date.parse(end),
+  );
+  return underway.sort((a, b) => b.total - a.total)[0] ?? buckets[0];
+}
+
+// BoardToday shows the bucket of a board that is in progress.
 function BoardToday({ token, board }) {
   const { name } = board;
-  const [{ data }] = useFetch(token, `/v1/admin/boards/${name}/buckets?limit=1`, 6 * refreshEvery);
-  const bucket = data?.buckets[0];
+  const [{ data }] = useFetch(
+    token,
+    `/v1/admin/boards/${name}/buckets?limit=${daysUnderway}`,
+    6 * refreshEvery,
+  );
+  const bucket = data && todayOf(data.buckets);
   const day = bucket?.date;
   return html`<li>
     <a class="tally" href=${day ? `#/boards/${name}/${day}` : `#/boards/${name}`}>

@@ -21,14 +21,17 @@ export function formatAge(ms) {
 
 // The operator's time zone by its city, as in Shanghai.
 const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
-const zone = html`<bdi>${timeZone.split('/').pop().replaceAll('_', ' ')}</bdi>`;
+export const zone = html`<bdi>${timeZone.split('/').pop().replaceAll('_', ' ')}</bdi>`;
 
 const hours = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
 const format = (at, options) => new Intl.DateTimeFormat(locale, options).format(new Date(at));
 
+// formatHour returns the time of day in the operator's zone.
+export const formatHour = (at) => format(at, hours);
+
 // formatAt returns the time of day in the operator's zone and in UTC.
 export const formatAt = (at) => [
-  timeZone !== 'UTC' && [format(at, hours), ' ', zone, ', '],
+  timeZone !== 'UTC' && [formatHour(at), ' ', zone, ', '],
   format(at, { ...hours, timeZone: 'UTC' }),
   html` <bdi>UTC</bdi>`,
 ];
@@ -50,9 +53,21 @@ export const number = (n) => (isEmpty(n) ? null : formatNumber(n));
 // stay.
 export const dayOf = (bucket) => bucket.replace(/^(\d{4})(\d\d)(\d\d)$/, '$1-$2-$3');
 
-// userLink leads to a user's screen.
-export const userLink = (id) =>
-  id && html`<a class="link" href=${`#/users/${encodeURIComponent(id)}`}><bdi>${id}</bdi></a>`;
+// userPath is the path of the calls about a user.
+export const userPath = (id) => `/v1/admin/users/${encodeURIComponent(id)}`;
+
+// userLink leads to a user's screen. It shows the id, or another text.
+export const userLink = (id, text = id) =>
+  id && html`<a class="link" href=${`#/users/${encodeURIComponent(id)}`}><bdi>${text}</bdi></a>`;
+
+// person names the user of a row by the nickname, which leads to the user's screen, and the id.
+export const person = ({ user_id: id, nickname }) =>
+  nickname && id
+    ? html`<span>${userLink(id, nickname)} <bdi class="label">${id}</bdi></span>`
+    : userLink(id);
+
+// personText is person without a link.
+export const personText = ({ user_id: id, nickname }) => [nickname, id].filter(Boolean).join(' · ');
 
 // boardLink leads to a board's screen.
 export const boardLink = (board) =>

@@ -2,10 +2,10 @@
 import { useFetch } from '../page/data.js';
 import { ErrorNotice } from '../page/components.js';
 import { useExport } from '../page/dialog.js';
-import { addDays, formatDay, formatNumber, t, tRich } from '../page/i18n.js';
+import { addDays, formatDay, locale, t, tRich } from '../page/i18n.js';
 import { html, useEffect, useRef, useState } from '../page/view.js';
 import { useActions } from './action.js';
-import { correct } from './correct.js';
+import { correct, dayText } from './correct.js';
 import { corrections, lift, reviews } from './lists.js';
 import { PagedRows } from './list.js';
 import {
@@ -14,30 +14,34 @@ import {
   Fetched,
   number,
   Panel,
+  personText,
   refreshEvery,
   Table,
   userLink,
+  userPath,
   when,
 } from './parts.js';
 
 const chartDays = 31;
-
-const addressOf = (id) => `/v1/admin/users/${encodeURIComponent(id)}`;
 
 // erase erases a user for good.
 const erase = {
   name: 'erase',
   danger: true,
   reason: 'required',
-  subject: ({ user }) => user,
-  call: ({ user }, { reason }) => ({ method: 'DELETE', path: addressOf(user), body: { reason } }),
+  subject: personText,
+  call: ({ user_id: user }, { reason }) => ({
+    method: 'DELETE',
+    path: userPath(user),
+    body: { reason },
+  }),
   describe: () => t('would_erase'),
 };
 
 // Export downloads everything that is stored about a user.
 function Export({ token, user, notify }) {
   const onSaved = () => notify(t('exported'));
-  const { busy, error, download } = useExport(token, `${addressOf(user)}/export`, onSaved);
+  const { busy, error, download } = useExport(token, `${userPath(user)}/export`, onSaved);
   return html`<button
       class="button small"
       data-action="export"
@@ -56,14 +60,7 @@ function Chart({ days, latest, picked, onPick }) {
   const bar = (n) => {
     const date = addDays(latest, n - chartDays + 1);
     const day = byDay.get(date);
-    const text = day
-      ? t('dayText', {
-          day: formatDay(date),
-          score: formatNumber(day.score),
-          rank: formatNumber(day.global_rank),
-          total: formatNumber(day.global_total),
-        })
-      : t('dayNone', { day: formatDay(date) });
+    const text = dayText(date, day);
     return html`<li key=${date} style=${{ '--part': String(day ? day.score / highest : 0) }}>
       <button
         aria-pressed=${String(date === picked)}
@@ -92,20 +89,9 @@ function Days({ token, user, board, days, partial, button }) {
   const day = days.find(({ date }) => date === chosen);
   return html`<${Chart} ...${{ days, latest, picked: chosen, onPick: setPicked }} />
     ${partial && html`<p class="hint">${t('partial')}</p>`}
-    <p aria-live="polite">
-      ${
-        day
-          ? t('dayText', {
-              day: formatDay(chosen),
-              score: formatNumber(day.score),
-              rank: formatNumber(day.global_rank),
-              total: formatNumber(day.global_total),
-            })
-          : t('dayNone', { day: formatDay(chosen) })
-      }
-    </p>
+    <p aria-live="polite">${dayText(chosen, day)}</p>
     <div class="buttons">
-      ${button(correct, { user_id: user, board, date: chosen }, t('correctDay', { day: formatDay(chosen) }))}
+      ${button(correct, { ...user, board, date: chosen }, t('correctDay', { day: formatDay(chosen) }))}
     </div>`;
 }
 
@@ -169,18 +155,23 @@ function User({ token, notify, id }) {
   const query = board ? `?board=${board}` : '';
   const result = useFetch(
     token,
-    boards.state === 'loading' ? null : addressOf(id) + query,
+    boards.state === 'loading' ? null : userPath(id) + query,
     refreshEvery,
   );
   const [button, dialog] = useActions(token, notify, result[1]);
+  const { nickname } = result[0].data ?? {};
+  const subject = { user_id: id, nickname };
+  useEffect(() => {
+    if (nickname) document.title = `${nickname} · Stepboard`;
+  }, [nickname, locale]);
   const show = (user) =>
     user.exists
       ? html`<${Panel} title=${t('profile')}>
             <${Profile} user=${user} />
             <div class="buttons">
               <${Export} ...${{ token, user: id, notify }} />
-              ${button(correct, { user_id: id, board })}
-              ${button(erase, { user: id })}
+              ${button(correct, { ...subject, board, date: user.days[0]?.date })}
+              ${button(erase, subject)}
             </div>
           <//>
           ${
@@ -189,7 +180,7 @@ function User({ token, notify, id }) {
               <${BoardChoice} ...${{ token, board, onChange: setBoard }} />
               <${Days}
                 key=${board}
-                ...${{ token, user: id, board, button }}
+                ...${{ token, user: subject, board, button }}
                 days=${user.days}
                 partial=${user.partial}
               />
@@ -218,7 +209,8 @@ function User({ token, notify, id }) {
     <//>`;
   const [{ error, data }] = result;
   const missing = !data && error?.code === 'user_not_found';
-  return html`<h1 tabindex="-1"><bdi>${id}</bdi></h1>
+  return html`<h1 tabindex="-1"><bdi>${nickname || id}</bdi></h1>
+    <p class="label user-id"><bdi>${id}</bdi></p>
     <${Find} />
     ${
       missing
@@ -286,7 +278,7 @@ function Found({ token, notify, text }) {
       : null,
   );
   const isID = /^[!-~]{1,128}$/.test(text);
-  const [exact] = useFetch(token, isID ? addressOf(text) : null);
+  const [exact] = useFetch(token, isID ? userPath(text) : null);
   const nobodyNamed = text.length > longestName || named.data?.users.length === 0;
   const leads = nobodyNamed && Boolean(exact.data);
   useEffect(() => {
