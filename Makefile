@@ -108,7 +108,7 @@ sbom: build
 	$(GO) run ./scripts/sbom stepboard web/package-lock.json >stepboard.cdx.json
 
 licenses: build
-	$(GO) run ./scripts/licenses stepboard web/page/vendor/LICENSE.* $(addprefix web/docs/swagger-ui/,LICENSE NOTICE swagger-ui-bundle.js.LICENSE.txt) >THIRD_PARTY_LICENSES
+	$(GO) run ./scripts/licenses stepboard web/page/vendor/LICENSE.* >THIRD_PARTY_LICENSES
 
 vulncheck:
 	$(GO) tool -modfile=tools/govulncheck/go.mod govulncheck ./...

@@ -18,10 +18,10 @@ const aboutAPI = `Rankings among friends, today or on any past day.
 
 **A token.** Every call carries a JWT: ` + "`Authorization: Bearer …`" + `. Your own backend signs it for
 the user who is logged in, and your app asks that backend for it. For a trial,
-` + "`stepboard token --user 1001`" + ` prints one. Put it in with the button *Authorize*; the demo has
-done that for its first user.
+` + "`stepboard token --user 1001`" + ` prints one.
 
-**The examples** of the calls of users work as they stand, on the board ` + "`steps`" + ` that every new service has.
+**The examples** of the calls of users work as they stand, on the board ` + "`steps`" + ` that every new service has. In a
+shell, type ` + "`TOKEN=…`" + ` before the command of a call.
 
 **Errors** are problems (RFC 9457). A program decides by ` + "`code`" + `; more codes may be added to an answer.`
 
@@ -108,7 +108,7 @@ func describeMore(spec *huma.OpenAPI) {
 		for _, param := range op.Parameters {
 			hidePatternDescriptions(param.Schema)
 			if param.Schema != nil && len(param.Schema.Examples) > 0 {
-				param.Example = param.Schema.Examples[0] // the form of /docs is filled in with it
+				param.Example = param.Schema.Examples[0] // the command of a call in /docs has it
 			}
 		}
 	}

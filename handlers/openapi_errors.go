@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -53,14 +52,14 @@ func responseName(codes []models.Code) string {
 
 // errorResponse describes the response of a status with one of these codes.
 func errorResponse(status int, codes []models.Code) *huma.Response {
-	values := make([]any, len(codes))
+	values, names := make([]any, len(codes)), make([]string, len(codes))
 	for i, code := range codes {
-		values[i] = string(code)
+		values[i], names[i] = string(code), string(code)
 	}
 	example := problemOf(models.Errorf(codes[0], "what is wrong, and what to do about it"))
 	example.RequestID = "20ww18zqxeixg"
 	response := &huma.Response{
-		Description: fmt.Sprintf("%s: %s", http.StatusText(status), strings.ReplaceAll(fmt.Sprint(values...), " ", ", ")),
+		Description: http.StatusText(status) + ": " + strings.Join(names, ", "),
 		Content: map[string]*huma.MediaType{"application/problem+json": {
 			Schema: &huma.Schema{AllOf: []*huma.Schema{
 				{Ref: schemaRef + "Problem"},

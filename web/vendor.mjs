@@ -27,13 +27,6 @@ const copies = [
   ],
   ['uplot/dist/uPlot.min.css', 'page/vendor/uPlot.css'],
   ['uplot/LICENSE', 'page/vendor/LICENSE.uPlot'],
-  ...[
-    'swagger-ui-bundle.js',
-    'swagger-ui-bundle.js.LICENSE.txt',
-    'swagger-ui.css',
-    'LICENSE',
-    'NOTICE',
-  ].map((name) => [`swagger-ui-dist/${name}`, `docs/swagger-ui/${name}`, withoutSourceMap]),
 ];
 
 const check = process.argv.includes('--check');

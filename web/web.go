@@ -27,10 +27,9 @@ var embedded embed.FS
 // Files returns the folder that is embedded.
 func Files() fs.FS { return embedded }
 
-// consolePolicy is the content security policy of the console: it may load scripts,
-// styles and pictures from this service and call it, and nothing else. Trusted
-// types are required and no policy may create them, so a script can't turn text
-// into markup.
+// consolePolicy is the content security policy of the console and of the API reference: they may load
+// scripts, styles and pictures from this service and call it, and nothing else. Trusted types are
+// required and no policy may create them, so a script can't turn text into markup.
 const consolePolicy = closedPolicy + "trusted-types 'none'"
 
 // pagePolicy is that of the page. It has a trusted type for the address of its service worker.
@@ -46,11 +45,6 @@ const workerPolicy = "default-src 'none'; connect-src 'self'; frame-ancestors 'n
 // assetPolicy is the policy of the page's files. It counts only if one of them is opened
 // by itself.
 const assetPolicy = "default-src 'none'; frame-ancestors 'none'"
-
-// docsPolicy is the policy of the API reference. It also allows the inline styles
-// and data images of Swagger UI.
-const docsPolicy = "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; " +
-	"script-src 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // File is a file with its response headers.
 type File struct {
@@ -198,14 +192,12 @@ func (s *Site) load(name string) *File {
 
 // policyOf returns the policy of a file in the embedded folder.
 func policyOf(name string) string {
-	switch {
-	case strings.HasPrefix(name, "docs/"):
-		return docsPolicy
-	case name == "page/index.html":
+	switch name {
+	case "page/index.html":
 		return pagePolicy
-	case name == "console/index.html":
+	case "console/index.html", "docs/index.html":
 		return consolePolicy
-	case name == "worker.js":
+	case "worker.js":
 		return workerPolicy
 	default:
 		return assetPolicy

@@ -15,24 +15,22 @@ func TestFind(t *testing.T) {
 	t.Parallel()
 	site := web.New(web.Files(), false, "")
 	for path, want := range map[string]string{
-		"/":                                    "text/html",
-		"/console":                             "text/html",
-		"/docs/guide":                          "text/plain",
-		"/worker.js":                           "javascript",
-		"page/files.json":                      "application/json",
-		"/docs":                                "text/html",
-		"console/console.js":                   "javascript",
-		"docs/docs.js":                         "javascript",
-		"docs/swagger-ui/swagger-ui.css":       "text/css",
-		"docs/swagger-ui/LICENSE":              "text/plain",
-		"page/app.js":                          "javascript",
-		"page/icon.svg":                        "image/svg+xml",
-		"page/icon-192.png":                    "image/png",
-		"page/manifest.webmanifest":            "application/manifest+json",
-		"page/vendor/uPlot.js":                 "javascript",
-		"page/vendor/LICENSE.uPlot":            "text/plain",
-		"page/page.css":                        "text/css",
-		"docs/swagger-ui/swagger-ui-bundle.js": "javascript",
+		"/":                         "text/html",
+		"/console":                  "text/html",
+		"/docs/guide":               "text/plain",
+		"/worker.js":                "javascript",
+		"page/files.json":           "application/json",
+		"/docs":                     "text/html",
+		"console/console.js":        "javascript",
+		"docs/docs.js":              "javascript",
+		"docs/docs.css":             "text/css",
+		"page/app.js":               "javascript",
+		"page/icon.svg":             "image/svg+xml",
+		"page/icon-192.png":         "image/png",
+		"page/manifest.webmanifest": "application/manifest+json",
+		"page/vendor/uPlot.js":      "javascript",
+		"page/vendor/LICENSE.uPlot": "text/plain",
+		"page/page.css":             "text/css",
 	} {
 		cache := "no-cache"
 		if !strings.HasPrefix(path, "/") {
@@ -52,7 +50,7 @@ func TestFind(t *testing.T) {
 	for _, path := range []string{
 		"", "/nope", "/docs/", "/docs/docs.js", "/console/", "/console/console.js", "/assets", "/assets/", "/assets/page/app.js",
 		"/assets/app.js", "/assets/AAAAAAAAAAAAAAAA/page/app.js", site.Assets, site.Assets + "page", site.Assets + "page/",
-		site.Assets + "page/nope", site.Assets + "worker.js", site.Assets + "page/index.html", site.Assets + "docs/swagger-ui", site.Assets + "docs//docs.js",
+		site.Assets + "page/nope", site.Assets + "worker.js", site.Assets + "page/index.html", site.Assets + "docs", site.Assets + "docs//docs.js",
 		site.Assets + "page/../docs/docs.js", site.Assets + "page/./app.js", site.Assets + "page/\x00",
 	} {
 		if file, ok := site.Find(path); ok {

@@ -32,11 +32,10 @@ func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 		"/readyz":                           ready,
 		"/metrics":                          `stepboard_uploads_accepted_total{board="steps"} 1`,
 		"/openapi.json":                     `"openapi":"3.1.0"`,
-		"/docs":                             `docs/swagger-ui/swagger-ui-bundle.js"`,
-		assets + "docs/docs.js":             `openapi.json`,
+		"/docs":                             `docs/docs.js"`,
+		assets + "docs/examples.js":         `openapi.json`,
 		"/":                                 `Stepboard`,
 		assets + "page/vendor/stepboard.js": `groups/{group}`,
-		assets + "docs/swagger-ui/swagger-ui-bundle.js": `SwaggerUIBundle`,
 	} {
 		a := s.call("", "GET", path, nil)
 		if a.status != 200 || !strings.Contains(string(a.body), part) {

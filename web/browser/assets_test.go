@@ -16,7 +16,7 @@ func TestWarmLoad(t *testing.T) {
 	for document, ready := range map[string]string{
 		"/#token=" + fakeToken(): rankingShown,
 		"/console":               "document.querySelector('#token') !== null",
-		"/docs":                  "window.ui !== undefined",
+		"/docs":                  "document.querySelector('main h1') !== null",
 	} {
 		path, _, _ := strings.Cut(document, "#")
 		var asked []string

@@ -96,9 +96,6 @@ func (p *page) walkBelow(base string) {
 	p.until("the console has the slash removed", "location.pathname === '"+path+"/console'")
 
 	p.open(base + "/docs/")
-	p.click("#operations-Rankings-listBoards .opblock-summary-control")
-	eval[any](p, "ui.preauthorizeApiKey('bearer', '"+sign(p.t, "1", "")+"')")
-	p.click("#operations-Rankings-listBoards .try-out__btn")
-	p.click("#operations-Rankings-listBoards .execute")
-	p.until("the call has an answer", "document.querySelector('#operations-Rankings-listBoards .live-responses-table')?.innerText.includes('\"boards\"') === true")
+	p.click("#listBoards summary")
+	p.until("the call is below the path", "document.querySelector('#listBoards .command')?.textContent.includes(\"'"+base+"/v1/boards\") === true")
 }

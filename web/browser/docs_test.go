@@ -1,97 +1,114 @@
 package browser
 
 import (
+	"bufio"
+	"context"
 	"fmt"
+	"io"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
 	"stepboard/internal/testenv"
 )
 
-// tryExamples calls every operation of users that the reference shows, with the token
-// and the examples that its forms are filled with, and returns those that fail. Calls
-// that undo what others need come last: a block declines a request, and another invite
-// code replaces that of the examples. Of those that delete, the longest path comes first,
-// so that a group ends after what is below it, and the user is erased at the end.
-const tryExamples = `(async () => {
-	const spec = ui.specSelectors.specJson().toJS();
-	const token = ui.authSelectors.authorized().getIn(['bearer', 'value']);
-	const sample = (schema) => {
-		if (schema.$ref) return sample(spec.components.schemas[schema.$ref.split('/').pop()]);
-		if (schema.oneOf) return sample(schema.oneOf[0]);
-		if (schema.examples) return schema.examples[0];
-		return Object.fromEntries(Object.entries(schema.properties).map(([name, below]) => [name, sample(below)]));
-	};
-	const operations = Object.entries(spec.paths).flatMap(([path, methods]) =>
-		Object.entries(methods).map(([method, operation]) => ({ path, method, operation })));
-	const users = operations.filter(({ operation }) => !['Backends', 'Operators'].includes(operation.tags[0]));
-	const when = ({ method, path }) =>
-		method === 'delete' ? 1000 - path.length : path.startsWith('/v1/blocked') || path.endsWith('/invite') ? 1 : 0;
-	users.sort((a, b) => when(a) - when(b));
-	const failed = [];
-	for (const { path, method, operation } of users) {
-		let address = path;
-		const query = new URLSearchParams();
-		for (const { name, in: place, example } of operation.parameters ?? []) {
-			if (place === 'path') address = address.replace('{' + name + '}', encodeURIComponent(example));
-			else if (example !== undefined) query.set(name, example);
-		}
-		const body = operation.requestBody && JSON.stringify(sample(operation.requestBody.content['application/json'].schema));
-		const leaving = new AbortController();
-		const response = await fetch(address + '?' + query, {
-			method: method.toUpperCase(), body, signal: leaving.signal,
-			headers: { Authorization: 'Bearer ' + token, ...(body && { 'Content-Type': 'application/json' }) },
-		});
-		if (!response.ok) failed.push(operation.operationId + ': ' + (await response.text()));
-		leaving.abort();
-	}
-	return [users.length + ' calls', ...failed];
-})()`
-
-// The reference begins with the calls of users and says how to get a token. In the demo
-// every example of these calls works as it stands.
-func TestDocs(t *testing.T) {
-	t.Parallel()
-	p := newPage(t, desktop)
-	p.open(testenv.Demo(t).URL + "/docs")
-	p.until("the reference has a token", "window.ui?.authSelectors.authorized().getIn(['bearer', 'value'])?.length > 0")
-	p.until("the calls are there", "document.querySelectorAll('.opblock-tag').length > 0")
-	tags := eval[[]string](p, "[...document.querySelectorAll('.opblock-tag')].map((e) => e.dataset.tag)")
-	if got := strings.Join(tags, " "); !strings.HasPrefix(got, "Rankings Uploads ") || !strings.HasSuffix(got, " Backends Operators") {
-		t.Errorf("the reference shows the groups %s", got)
-	}
-	if intro := eval[string](p, "document.querySelector('.info .description').innerText"); !strings.Contains(intro, "stepboard token --user") {
-		t.Errorf("the introduction does not say how to get a token: %q", intro)
-	}
-	eval[any](p, tryExamples+".catch((problem) => [String(problem)]).then((outcome) => { window.tried = outcome; })")
-	p.until("every example was tried", "window.tried !== undefined")
-	tried := eval[[]string](p, "window.tried")
-	if len(tried) != 1 || tried[0] == "0 calls" {
-		t.Errorf("examples fail: %s", strings.Join(tried, "\n"))
-	}
+// command is the command of a call in the reference.
+type command struct {
+	Call, Method, Path, Text string
 }
 
-// A form of the reference is filled in, and the example of a stream ends with the first ranking. The
-// reference has the colours that the visitor prefers, and a link to the guide.
-func TestDocsForms(t *testing.T) {
-	t.Parallel()
-	p := newPage(t, viewport{width: 390, height: 844, dark: true})
-	base := testenv.Demo(t).URL
-	p.open(base + "/docs")
-	p.until("the reference has a token", "window.ui?.authSelectors.authorized().getIn(['bearer', 'value'])?.length > 0")
-	const stream = "#operations-Rankings-streamFriendRanking"
-	p.click(stream + " .opblock-summary-control")
-	p.click(stream + " .try-out__btn")
-	p.until("the board is filled in", "document.querySelector('"+stream+" .parameters input')?.value === 'steps'")
-	p.click(stream + " .execute")
-	p.until("the answer is the first ranking", "(document.querySelector('"+stream+" .live-responses-table')?.innerText ?? '').includes('event: ranking')")
-	p.screenshot("docs-390-dark")
-	for _, dark := range []bool{true, false} {
-		p.emulate(viewport{width: 390, height: 844, dark: dark})
-		p.until("the colours follow", fmt.Sprintf("(getComputedStyle(document.documentElement).backgroundColor === 'rgb(28, 32, 34)') === %t", dark))
+// commands returns the commands of the calls of users, in an order in which each works. Calls that undo
+// what others need come last: a block declines a request, and another invite code replaces that of the
+// examples. Of those that delete, the longest path comes first, so that a group ends after what is below
+// it, and the user is erased at the end.
+func (p *page) commands() []command {
+	p.t.Helper()
+	eval[any](p, "document.querySelectorAll('details').forEach((call) => { call.open = true; })")
+	p.until("every call is open", "document.querySelectorAll('.command').length === document.querySelectorAll('details').length")
+	list := eval[[]command](p, `[...document.querySelectorAll('section:not([data-group=Backends], [data-group=Operators]) > details')].map((call) => ({
+		Call: call.id, Method: call.querySelector('.method').textContent, Path: call.querySelector('h3 code').textContent,
+		Text: call.querySelector('.command').textContent,
+	}))`)
+	when := func(c command) int {
+		switch {
+		case c.Method == "DELETE":
+			return 1000 - len(c.Path)
+		case strings.HasPrefix(c.Path, "/v1/blocked") || strings.HasSuffix(c.Path, "/invite"):
+			return 1
+		}
+		return 0
 	}
-	p.waitForAnimations()
-	p.screenshot("docs-390-light")
+	slices.SortStableFunc(list, func(a, b command) int { return when(a) - when(b) })
+	return list
+}
+
+// run types a command into a shell, and returns the answer: of a stream the beginning up to the first
+// event.
+func (c command) run(t *testing.T, token string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), longestWait)
+	defer cancel()
+	curl := exec.CommandContext(ctx, "sh", "-c", token+"\nexec "+strings.Replace(c.Text, "curl", "curl -sS -i", 1))
+	out := testenv.Must(curl.StdoutPipe())
+	if err := curl.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var answer strings.Builder
+	lines := bufio.NewScanner(io.TeeReader(out, &answer))
+	lines.Buffer(nil, 1<<24)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "event: ") {
+	}
+	cancel()
+	_ = curl.Wait() // an answer has a status, a stream is left
+	return answer.String()
+}
+
+// The reference shows the calls of users first, and says how to get a token. A link opens its call, and a
+// search leaves few. It is sound on phones and desktops, light and dark, for the accessibility checker
+// as well. In the demo the commands of the calls of users work as they stand.
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	p := newPage(t, viewport{width: 390, height: 844})
+	p.open(testenv.Demo(t).URL + "/docs#uploadScores")
+	p.until("the call of the link is open", "document.querySelector('#uploadScores .command') !== null")
+	groups := eval[string](p, "[...document.querySelectorAll('section h2')].map((e) => e.textContent).join(' ')")
+	if !strings.HasPrefix(groups, "Rankings Uploads ") || !strings.HasSuffix(groups, " Backends Operators Errors") {
+		t.Errorf("the reference shows the groups %s", groups)
+	}
+	if intro := eval[string](p, "document.querySelector('main').innerText"); !strings.Contains(intro, "stepboard token --user") {
+		t.Errorf("the introduction does not say how to get a token: %q", intro)
+	}
+	p.click("#getFriendRanking summary")
+	p.click("#streamFriendRanking summary")
+	p.until("the calls are open", "document.querySelectorAll('.command').length === 3")
+	for _, v := range []viewport{{width: 390, height: 844}, {width: 1440, height: 900}} {
+		for _, v.dark = range []bool{false, true} {
+			p.emulate(v)
+			where := fmt.Sprintf("docs-%d-dark-%t", v.width, v.dark)
+			p.checkLayout(where)
+			if v.dark {
+				p.checkAccess(where, "color-contrast")
+			} else {
+				p.checkAccess(where)
+			}
+			p.screenshot(where)
+		}
+	}
+	p.set("#search", "get summary")
+	p.until("one call is found", "[...document.querySelectorAll('details')].map((call) => call.id).join() === 'getSummary'")
+	p.set("#search", "")
+
+	commands := p.commands()
+	token := eval[string](p, "document.querySelector('#token').textContent")
+	for _, c := range commands {
+		if answer := c.run(t, token); !strings.HasPrefix(answer, "HTTP/1.1 20") {
+			t.Errorf("%s: %s\nis answered\n%s", c.Call, c.Text, answer)
+		}
+	}
+	if len(commands) < 40 {
+		t.Errorf("the reference has %d calls of users", len(commands))
+	}
 	p.click("a[href='docs/guide']")
 	p.until("the guide is there", "document.body.innerText.startsWith('# Guide')")
 }

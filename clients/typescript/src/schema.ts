@@ -3322,7 +3322,7 @@ export interface components {
         };
     };
     responses: {
-        /** @description Conflict: archive_runningboard_kindbucket_hot */
+        /** @description Conflict: archive_running, board_kind, bucket_hot */
         ArchiveRunningOrBoardKindOrBucketHot: {
             headers: {
                 [name: string]: unknown;
@@ -3388,7 +3388,7 @@ export interface components {
                 };
             };
         };
-        /** @description Conflict: board_kindcorrection_exists */
+        /** @description Conflict: board_kind, correction_exists */
         BoardKindOrCorrectionExists: {
             headers: {
                 [name: string]: unknown;
@@ -3410,7 +3410,7 @@ export interface components {
                 };
             };
         };
-        /** @description Conflict: board_kindevent_id_conflict */
+        /** @description Conflict: board_kind, event_id_conflict */
         BoardKindOrEventIdConflict: {
             headers: {
                 [name: string]: unknown;
@@ -3454,7 +3454,7 @@ export interface components {
                 };
             };
         };
-        /** @description Not Found: board_not_foundnot_found */
+        /** @description Not Found: board_not_found, not_found */
         BoardNotFoundOrNotFound: {
             headers: {
                 [name: string]: unknown;
@@ -3476,7 +3476,7 @@ export interface components {
                 };
             };
         };
-        /** @description Not Found: board_not_foundnot_founduser_not_found */
+        /** @description Not Found: board_not_found, not_found, user_not_found */
         BoardNotFoundOrNotFoundOrUserNotFound: {
             headers: {
                 [name: string]: unknown;
@@ -3498,7 +3498,7 @@ export interface components {
                 };
             };
         };
-        /** @description Not Found: board_not_founduser_not_found */
+        /** @description Not Found: board_not_found, user_not_found */
         BoardNotFoundOrUserNotFound: {
             headers: {
                 [name: string]: unknown;
@@ -3542,7 +3542,7 @@ export interface components {
                 };
             };
         };
-        /** @description Too Many Requests: busyrate_limited */
+        /** @description Too Many Requests: busy, rate_limited */
         BusyOrRateLimited: {
             headers: {
                 /** @description Seconds after which to try again */
@@ -3588,7 +3588,7 @@ export interface components {
                 };
             };
         };
-        /** @description Unprocessable Entity: correction_raisesdate_in_futurevalidation_failed */
+        /** @description Unprocessable Entity: correction_raises, date_in_future, validation_failed */
         CorrectionRaisesOrDateInFutureOrValidationFailed: {
             headers: {
                 [name: string]: unknown;
@@ -3610,7 +3610,7 @@ export interface components {
                 };
             };
         };
-        /** @description Unprocessable Entity: date_closeddate_in_futurescore_out_of_rangevalidation_failed */
+        /** @description Unprocessable Entity: date_closed, date_in_future, score_out_of_range, validation_failed */
         DateClosedOrDateInFutureOrScoreOutOfRangeOrValidationFailed: {
             headers: {
                 [name: string]: unknown;
@@ -3632,7 +3632,7 @@ export interface components {
                 };
             };
         };
-        /** @description Unprocessable Entity: date_in_futurespan_too_largeutc_offset_requiredvalidation_failed */
+        /** @description Unprocessable Entity: date_in_future, span_too_large, utc_offset_required, validation_failed */
         DateInFutureOrSpanTooLargeOrUtcOffsetRequiredOrValidationFailed: {
             headers: {
                 [name: string]: unknown;
@@ -3654,7 +3654,7 @@ export interface components {
                 };
             };
         };
-        /** @description Unprocessable Entity: date_in_futureutc_offset_requiredvalidation_failed */
+        /** @description Unprocessable Entity: date_in_future, utc_offset_required, validation_failed */
         DateInFutureOrUtcOffsetRequiredOrValidationFailed: {
             headers: {
                 [name: string]: unknown;
@@ -3676,7 +3676,7 @@ export interface components {
                 };
             };
         };
-        /** @description Unprocessable Entity: date_in_futurevalidation_failed */
+        /** @description Unprocessable Entity: date_in_future, validation_failed */
         DateInFutureOrValidationFailed: {
             headers: {
                 [name: string]: unknown;
@@ -3698,7 +3698,7 @@ export interface components {
                 };
             };
         };
-        /** @description Unprocessable Entity: event_not_openscore_out_of_rangevalidation_failed */
+        /** @description Unprocessable Entity: event_not_open, score_out_of_range, validation_failed */
         EventNotOpenOrScoreOutOfRangeOrValidationFailed: {
             headers: {
                 [name: string]: unknown;
@@ -3764,7 +3764,7 @@ export interface components {
                 };
             };
         };
-        /** @description Conflict: group_fullgroup_limit */
+        /** @description Conflict: group_full, group_limit */
         GroupFullOrGroupLimit: {
             headers: {
                 [name: string]: unknown;
@@ -3920,7 +3920,7 @@ export interface components {
                 };
             };
         };
-        /** @description Too Many Requests: rate_limitedrequest_limit */
+        /** @description Too Many Requests: rate_limited, request_limit */
         RateLimitedOrRequestLimit: {
             headers: {
                 /** @description Seconds after which to try again */
@@ -4058,7 +4058,7 @@ export interface components {
                 };
             };
         };
-        /** @description Unprocessable Entity: utc_offset_requiredvalidation_failed */
+        /** @description Unprocessable Entity: utc_offset_required, validation_failed */
         UtcOffsetRequiredOrValidationFailed: {
             headers: {
                 [name: string]: unknown;
