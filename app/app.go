@@ -51,6 +51,7 @@ import (
 	"stepboard/services/platform/outcomes"
 	"stepboard/services/rankings/digests"
 	"stepboard/services/rankings/likes"
+	"stepboard/services/rankings/notices"
 	"stepboard/services/rankings/ranking"
 	"stepboard/services/rankings/stream"
 )
@@ -129,6 +130,7 @@ type App struct {
 	DeadLetters *ingest.DeadLetters
 	Reviews     *reviews.Service
 	Deliveries  *outcomes.Deliveries
+	Notices     *notices.Service
 	Erasure     *erasure.Service
 	Audit       *audit.Service
 	Replayer    *ingest.Replayer // nil without a queue
@@ -229,6 +231,9 @@ func (a *App) build(ctx context.Context, o Options) error {
 		return err
 	}
 	if err := a.loadUsers(ctx, o); err != nil {
+		return err
+	}
+	if err := a.buildNotices(ctx, o); err != nil {
 		return err
 	}
 	if err := a.buildWebhooks(o); err != nil {
@@ -451,6 +456,7 @@ func (a *App) buildHandler(o Options) (err error) {
 		Scores: a.Ingest, Increments: a.Ledger, Boards: a.Catalog.Definitions, Buckets: a.Catalog.Buckets,
 		Rankings: a.Ranking, Likes: a.Likes, History: a.Ranking, Streams: a.Streams,
 		Friends: a.Friends, FriendRequests: a.Friends, Invites: a.Friends, Groups: a.Groups, Profiles: a.Directory, Privacy: a.Privacy,
+		Push:     a.Notices,
 		Cursors:  a.cursors,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews,
 		Corrections: a.Corrections, Deliveries: a.Deliveries, Erasures: a.Erasure, Audit: a.Audit,

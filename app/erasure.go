@@ -12,6 +12,7 @@ import (
 	"stepboard/services/operations/erasure"
 	"stepboard/services/operations/reviews"
 	"stepboard/services/rankings/likes"
+	"stepboard/services/rankings/notices"
 )
 
 // buildErasure constructs the service that erases users.
@@ -26,7 +27,7 @@ func (a *App) buildErasure(o Options, store *erasure.Store) {
 			a.Directory.Subject(), erasure.Scores(store, a.Entries, o.Clock), a.Friends.Subject(), a.Privacy.Subject(), a.Groups.Subject(),
 			likes.NewStore(o.Stores.Jobs.Gorm, nil).Subject(), a.Archive.Subject(), a.increments.Subject(), a.Corrections.Subject(),
 			reviews.NewStore(o.Stores.Jobs.Gorm).Subject(), audit.NewStore(o.Stores.Jobs.Gorm).Subject(),
-			ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm).Subject(), a.webhooks.Subject(),
+			ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm).Subject(), a.webhooks.Subject(), notices.NewStore(o.Stores.Jobs.Gorm).Subject(),
 		},
 		Pending: a.decisions.Pending, Clock: o.Clock, Log: o.Log,
 	})

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"context"
+
 	"stepboard/config"
 	"stepboard/models"
 	"stepboard/services/boards/results"
@@ -9,6 +11,7 @@ import (
 	"stepboard/services/platform/outcomes"
 	"stepboard/services/rankings/digests"
 	"stepboard/services/rankings/likes"
+	"stepboard/services/rankings/notices"
 )
 
 // webhookTargets returns the targets of the settings.
@@ -21,6 +24,23 @@ func webhookTargets(c config.Config) []outcomes.Target {
 		}
 	}
 	return targets
+}
+
+// buildNotices constructs the service of what users want to be told of. Without push.subject there is
+// no Web Push.
+func (a *App) buildNotices(ctx context.Context, o Options) error {
+	options := notices.Options{
+		Store: notices.NewStore(o.Stores.Gorm), Directory: a.Directory, PrivateNetwork: o.Config.Push.PrivateNetwork, Clock: o.Clock,
+	}
+	if o.Config.Push.Subject != "" {
+		key, err := options.Store.Key(ctx)
+		if err != nil {
+			return models.Unavailable("read the key of Web Push", err)
+		}
+		options.Key = key
+	}
+	a.Notices = notices.New(options)
+	return nil
 }
 
 // buildWebhooks constructs the services that deliver outcomes. Processes with the role of

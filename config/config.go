@@ -31,6 +31,7 @@ type Config struct {
 	Archive        Archive       `koanf:"archive" doc:"Days that have left Redis, in Postgres."`
 	Ledger         Ledger        `koanf:"ledger" doc:"Increments of event and rolling boards, in Postgres."`
 	Webhooks       []Webhook     `koanf:"webhooks" validate:"max=20,unique=URL,dive" doc:"Addresses of the app's backend that outcomes are sent to. docs/webhooks.md describes them."`
+	Push           Push          `koanf:"push" doc:"Web Push: notices to the browsers of users who want them."`
 	Jobs           Jobs          `koanf:"jobs" doc:"Recurring work, done by one process at a time."`
 	Clock          Clock         `koanf:"clock" doc:"The clock of the service."`
 	StartupTimeout time.Duration `koanf:"startup_timeout" validate:"min=0,max=1h" doc:"How long serve waits at its start for stores and queue, 0s to 1h."`
@@ -182,6 +183,12 @@ type Webhook struct {
 	Secrets        []string `koanf:"secrets" validate:"min=1,max=2,dive,whsec" secret:"true" doc:"One or two secrets that requests are signed with, two while you change it: whsec_ and 24 to 64 random bytes in base64 (echo whsec_$(openssl rand -base64 32))."`
 	Events         []string `koanf:"events" validate:"dive,outcome" doc:"The events that are sent. Empty: all of them."`
 	PrivateNetwork bool     `koanf:"private_network" doc:"Permit addresses of this machine, of private networks and for other special purposes."`
+}
+
+// Push holds the settings of Web Push.
+type Push struct {
+	Subject        string `koanf:"subject" validate:"omitempty,contact" example:"mailto:ops@example.com" doc:"Address that push services may write to, mailto: or https:, such as mailto:ops@example.com. Empty: no Web Push. docs/operations.md#web-push says what it needs."`
+	PrivateNetwork bool   `koanf:"private_network" doc:"Permit push services without TLS, on other ports, and on this machine and private networks. Every user can name their addresses."`
 }
 
 // Jobs holds the schedules of recurring work.

@@ -202,7 +202,7 @@ func (c *Config) validate() error {
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("koanf") })
 	for tag, check := range map[string]validator.Func{
 		"hostport": isHostPort, "loopback": isLoopback, "basepath": isBasePath, "origin": isOrigin, "minbytes": hasMinBytes,
-		"whsec": isWebhookSecret, "outcome": isOutcomeType,
+		"whsec": isWebhookSecret, "outcome": isOutcomeType, "contact": isContact,
 	} {
 		if err := v.RegisterValidation(tag, check); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net"
+	"net/mail"
 	"net/url"
 	"path"
 	"reflect"
@@ -249,6 +250,18 @@ func isWebhookSecret(fl validator.FieldLevel) bool {
 	return found && err == nil && len(key) >= 24 && len(key) <= 64
 }
 
+// isContact reports whether a field is an address to write to, as push services take it: mailto: and
+// an e-mail address, or one of https.
+func isContact(fl validator.FieldLevel) bool {
+	text := fl.Field().String()
+	if email, found := strings.CutPrefix(text, "mailto:"); found {
+		parsed, err := mail.ParseAddress(email)
+		return err == nil && parsed.Address == email
+	}
+	u, err := url.Parse(text)
+	return err == nil && u.Scheme == "https" && u.Hostname() != "" && u.User == nil
+}
+
 // isOutcomeType reports whether a field is the type of an outcome.
 func isOutcomeType(fl validator.FieldLevel) bool {
 	return slices.Contains(models.OutcomeTypes(), models.OutcomeType(fl.Field().String()))
@@ -307,6 +320,8 @@ func explain(f validator.FieldError) string {
 		return fmt.Sprintf("%s: two of them have the same %s", key, strings.ToLower(f.Param()))
 	case "whsec":
 		return key + ": must be whsec_ and 24 to 64 bytes in base64"
+	case "contact":
+		return fmt.Sprintf("%s: must be an address such as mailto:ops@example.com or https://example.com/contact, not %q", key, f.Value())
 	case "outcome":
 		return fmt.Sprintf("%s: must be one of %s, not %q", key, joinTypes(models.OutcomeTypes()), f.Value())
 	default:

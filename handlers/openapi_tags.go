@@ -15,7 +15,7 @@ func tags() []*huma.Tag {
 		{Name: "Friends", Description: "Friends and friend requests. With a user's token."},
 		{Name: "Privacy", Description: "Hide one's scores, mute and block. With a user's token."},
 		{Name: "Groups", Description: "Groups, which their members join by an invite code. With a user's token."},
-		{Name: "Profile", Description: "How others see oneself. With a user's token."},
+		{Name: "Profile", Description: "How others see oneself, and what one is told of. With a user's token."},
 		{Name: "Backends", Description: "Calls of the app's own backend. With a token of scope `service`."},
 		{Name: "Operators", Description: "Calls of those who run the service. With a token of scope `admin`."},
 	}

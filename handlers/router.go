@@ -40,6 +40,7 @@ type Config struct {
 	}
 	Profiles     ProfileService
 	Privacy      PrivacyService
+	Push         PushService
 	Archives     ArchiveService
 	DeadLetters  DeadLetterService
 	Reviews      ReviewService
@@ -146,6 +147,10 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	hiding := &privacyHandlers{c.Privacy}
 	registerForUser(api, "GET /v1/me/privacy", hiding.get, getPrivacy)
 	registerForUser(api, "PUT /v1/me/privacy", hiding.set, setPrivacy)
+	telling := &pushHandlers{c.Push}
+	registerForUser(api, "GET /v1/me/push", telling.get, getPush)
+	registerForUser(api, "PUT /v1/me/push", telling.set, setPush)
+	registerForUser(api, "DELETE /v1/me/push", telling.end, endPush)
 	c.choices(api, "/v1/hidden-from", models.HiddenFrom, hidingFrom)
 	c.choices(api, "/v1/muted", models.Muted, muting)
 	c.choices(api, "/v1/blocked", models.Blocked, blocking)

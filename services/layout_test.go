@@ -29,6 +29,7 @@ var ownTables = map[string][]string{
 	"operations/status":  {"job_runs", "process_minutes", "processes"},
 	"rankings/digests":   {"digests"},
 	"rankings/likes":     {"likes"},
+	"rankings/notices":   {"push_keys", "push_subscriptions"},
 	"boards/archive":     {"archive_versions", "archived_ranks", "archived_scores", "board_archives"},
 	"boards/board":       {"hot_scores"},
 	"boards/catalog":     {"board_buckets", "boards", "bucket_states"},

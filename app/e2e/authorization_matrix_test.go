@@ -81,6 +81,9 @@ func matrix() map[string]access {
 
 		"GET /v1/me/privacy":          {by: users, own: 200},
 		"PUT /v1/me/privacy":          {by: users, own: 200, body: `{"hidden":true}`},
+		"GET /v1/me/push":             {by: users, own: 200},
+		"PUT /v1/me/push":             {by: users, own: 200, body: `{"tell":["passed"]}`},
+		"DELETE /v1/me/push":          {by: users, own: 204},
 		"GET /v1/hidden-from":         {by: users, own: 200},
 		"PUT /v1/hidden-from/{id}":    {by: users, own: 204, id: "<asker>"},
 		"DELETE /v1/hidden-from/{id}": {by: users, own: 204, id: "<asker>"},

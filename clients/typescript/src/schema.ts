@@ -1345,6 +1345,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/me/push": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get what one is told of
+         * @description The user's browsers that are told by Web Push, and with `endpoint` null what the app is told of for the user. A page subscribes for `vapid_public_key`.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        get: operations["getPush"];
+        /**
+         * Choose what to be told of
+         * @description Store a browser's subscription and what it is told of, in place of the one of the same endpoint, whoever's it was. A user has at most 5 browsers: one more ends the oldest. Without `endpoint` and `keys`, `{"tell":["passed"]}` lets the app's backend hear by webhook, and the user's open streams by the event `passed`, who has passed the user. An endpoint that may not be reached is refused.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        put: operations["setPush"];
+        post?: never;
+        /**
+         * Be told of nothing more
+         * @description With `{"endpoint":"…"}`, end the subscription of one browser, as a page does when its user signs out. Without a body, end all of the user's. If there is none, nothing changes.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        delete: operations["endPush"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/muted": {
         parameters: {
             query?: never;
@@ -1791,6 +1825,18 @@ export interface components {
             /** @description By name */
             boards: components["schemas"]["Board"][];
         };
+        BrowserKeys: {
+            /**
+             * @description Its secret of 16 bytes, in base64
+             * @example BTBZMqHH6r4Tts7J_aSIgg
+             */
+            auth: string;
+            /**
+             * @description Its public key, in base64
+             * @example BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4
+             */
+            p256dh: string;
+        };
         ChallengeDays: {
             /**
              * Format: date
@@ -1993,6 +2039,13 @@ export interface components {
              * @description The score that was looked at; if a higher one was found meanwhile, that appears again
              */
             score?: number;
+        };
+        EndedSubscription: {
+            /**
+             * @description The browser's address
+             * @example https://push.example.net/wpush/v2/gAAAAABk
+             */
+            endpoint: string;
         };
         Erasure: {
             /**
@@ -2716,6 +2769,28 @@ export interface components {
              */
             nickname: string;
         };
+        NewSubscription: {
+            /**
+             * @description The address that the browser got from its push service
+             * @example https://push.example.net/wpush/v2/gAAAAABk
+             */
+            endpoint?: string;
+            /** @description The browser's keys, beside endpoint */
+            keys?: components["schemas"]["BrowserKeys"];
+            /**
+             * @description What to tell. passed: who has gone past the user today; likes: who likes a score; requests: who wants to be friends; digest: the place in the evening
+             * @example [
+             *       "passed",
+             *       "likes"
+             *     ]
+             */
+            tell: ("passed" | "likes" | "requests" | "digest")[];
+            /**
+             * @description Where the user is, an IANA name: nobody is told of passed from 22:00 to 8:00 there. Empty: the zone of the board
+             * @example Asia/Shanghai
+             */
+            time_zone?: string;
+        };
         NewUserID: {
             /**
              * @description The user's new id
@@ -2815,6 +2890,15 @@ export interface components {
              * @example 1001
              */
             user_id: string;
+        };
+        Push: {
+            /** @description Oldest first */
+            subscriptions: components["schemas"]["Subscription"][];
+            /**
+             * @description The applicationServerKey of PushManager.subscribe; null if this service sends no Web Push
+             * @example BNcRdreALRFXTkOOUHK1EtK2wtaz5Ry4YfYCA_0QTpQtUbVlUls0VJXg7A8u-Ts1XbjhazAkj7I99e8QcYP7DkM
+             */
+            vapid_public_key: string | null;
         };
         QueueStatus: {
             /**
@@ -3108,6 +3192,23 @@ export interface components {
              * @example 12
              */
             longest: number;
+        };
+        Subscription: {
+            /**
+             * Format: date-time
+             * @description When it was stored first
+             * @example 2026-11-20T13:00:00.123Z
+             */
+            created_at: string;
+            /** @description The address that the browser got from its push service; null for the app's own */
+            endpoint: string | null;
+            /** @description What is told there */
+            tell: ("passed" | "likes" | "requests" | "digest")[];
+            /**
+             * @description Where the user is; empty if that is not known
+             * @example Asia/Shanghai
+             */
+            time_zone: string;
         };
         Summary: {
             /**
@@ -6916,6 +7017,105 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Privacy"];
                 };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getPush: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Push"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    setPush: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSubscription"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Subscription"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    endPush: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["EndedSubscription"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["Unauthenticated"];

@@ -88,6 +88,32 @@ func checkAddress(address string, private bool) error {
 	return nil
 }
 
+// CheckURL returns an error for people if nothing may be sent to an address that a stranger has given:
+// unless private networks are permitted, it must be one of HTTPS with a public name on the usual
+// port. Which addresses the name has is checked when it is called.
+func CheckURL(address string, private bool) error {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Hostname() == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http":
+		return errors.New("is no address of HTTPS")
+	case private:
+		return nil
+	case u.Scheme != "https":
+		return errors.New("is no address of HTTPS")
+	case u.Port() != "" && u.Port() != "443":
+		return errors.New("may not be reached: its port is not 443")
+	}
+	host := strings.TrimSuffix(u.Hostname(), ".")
+	if ip, err := netip.ParseAddr(host); err == nil {
+		if checkAddress(netip.AddrPortFrom(ip, 443).String(), false) != nil {
+			return errors.New("may not be reached: it is not a public address")
+		}
+	} else if !strings.Contains(host, ".") || strings.HasSuffix(strings.ToLower(host), ".localhost") {
+		return errors.New("may not be reached: it is not a public name")
+	}
+	return nil
+}
+
 // send sends a message and returns the status of the answer, 0 without one. An error says
 // why the message does not count as received. The time is the real one, by which receivers
 // check the signature.

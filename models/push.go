@@ -1,0 +1,105 @@
+package models
+
+import "time"
+
+// Tell is a kind of news that users choose to be told of. They are told of nothing until they do.
+type Tell string
+
+// The kinds of news.
+const (
+	// TellPassed is that a friend has gone past the user today.
+	TellPassed Tell = "passed"
+	// TellLikes is that somebody likes the user's score.
+	TellLikes Tell = "likes"
+	// TellRequests is that somebody asks the user to be friends.
+	TellRequests Tell = "requests"
+	// TellDigest is how the user's day goes, once in the evening.
+	TellDigest Tell = "digest"
+)
+
+// Tells returns all kinds of news.
+func Tells() []Tell { return []Tell{TellPassed, TellLikes, TellRequests, TellDigest} }
+
+// TellOf returns the kind of news that an outcome is; empty for an outcome that no user is told of.
+func TellOf(outcome OutcomeType) Tell {
+	switch outcome {
+	case OutcomeLikeGiven:
+		return TellLikes
+	case OutcomeFriendRequested:
+		return TellRequests
+	case OutcomeDigestReady:
+		return TellDigest
+	default:
+		return ""
+	}
+}
+
+// Column returns the column of push_subscriptions that says who wants this kind of news.
+func (t Tell) Column() string {
+	switch t {
+	case TellPassed:
+		return "tell_passed"
+	case TellLikes:
+		return "tell_likes"
+	case TellRequests:
+		return "tell_requests"
+	case TellDigest:
+		return "tell_digest"
+	default:
+		return "false"
+	}
+}
+
+// Told says which kinds of news a subscription is for. One of them is true.
+type Told struct {
+	Passed, Likes, Requests, Digest bool
+}
+
+// ToldOf returns the kinds of a list.
+func ToldOf(list []Tell) (told Told) {
+	for _, tell := range list {
+		switch tell {
+		case TellPassed:
+			told.Passed = true
+		case TellLikes:
+			told.Likes = true
+		case TellRequests:
+			told.Requests = true
+		case TellDigest:
+			told.Digest = true
+		}
+	}
+	return told
+}
+
+// List returns the kinds in the order of Tells.
+func (t Told) List() (list []Tell) {
+	for i, wanted := range []bool{t.Passed, t.Likes, t.Requests, t.Digest} {
+		if wanted {
+			list = append(list, Tells()[i])
+		}
+	}
+	return list
+}
+
+// PushSubscription says what a user is to be told of, and where: in a browser that a push service
+// reaches, or, without an endpoint, by the app.
+type PushSubscription struct {
+	ID     int64
+	UserID RowID
+	// Endpoint is the address at the push service that reaches the browser, and EndpointHash its
+	// SHA-256. Whoever knows the address may send to it. Both are nil for the app's own.
+	Endpoint     *string
+	EndpointHash []byte
+	// P256DH is the browser's public key, an uncompressed point of P-256 of 65 bytes, and Auth the 16
+	// bytes of its secret (RFC 8291). Both are nil for the app's own.
+	P256DH []byte `gorm:"column:p256dh"`
+	Auth   []byte
+	Told   Told `gorm:"embedded;embeddedPrefix:tell_"`
+	// TimeZone is the IANA name of the zone where the user is; empty if it is not known.
+	TimeZone  string
+	CreatedAt time.Time
+}
+
+// TableName returns the name of the table of subscriptions.
+func (PushSubscription) TableName() string { return "push_subscriptions" }
