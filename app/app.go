@@ -142,6 +142,7 @@ type App struct {
 	digests     *digests.Service
 	outbox      *outcomes.Outbox
 	webhooks    *outcomes.Store
+	push        *outcomes.Push // nil without Web Push
 	deliverer   *outcomes.Deliverer
 	deliver     bool // whether this process delivers webhooks
 	stores      *stores.Stores
@@ -217,7 +218,7 @@ func Build(ctx context.Context, o Options) (*App, error) {
 
 // build constructs the services, each after those that it depends on.
 func (a *App) build(ctx context.Context, o Options) error {
-	a.outbox = outcomes.NewOutbox(webhookTargets(o.Config), o.Clock)
+	a.outbox = newOutbox(o)
 	erasures := erasure.NewStore(o.Stores.Jobs.Gorm, o.Stores.Reports.Gorm)
 	idKey, err := erasures.Key(ctx)
 	if err != nil {

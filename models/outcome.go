@@ -26,6 +26,9 @@ func OutcomeTypes() []OutcomeType {
 	return []OutcomeType{OutcomeFriendRequested, OutcomeFriendAccepted, OutcomeLikeGiven, OutcomeBoardFinal, OutcomeDigestReady}
 }
 
+// TargetPush is the target of all deliveries by Web Push, whose addresses are secrets.
+const TargetPush = "push"
+
 // DeliveryState is the state of a delivery.
 type DeliveryState string
 
@@ -38,7 +41,7 @@ const (
 	// DeliveryFailed is one that was given up. An operator may replay it.
 	DeliveryFailed DeliveryState = "failed"
 	// DeliveryDropped is one about a person who was erased, or hid from the other, before it was
-	// delivered.
+	// delivered, or one for a browser that is gone.
 	DeliveryDropped DeliveryState = "dropped"
 )
 
@@ -52,7 +55,7 @@ type Delivery struct {
 	ID int64
 	// MessageID identifies the outcome. Its deliveries to several targets share it.
 	MessageID string
-	// Target is the address that it is sent to.
+	// Target is the address that it is sent to; TargetPush for a notice.
 	Target string
 	Type   OutcomeType
 	// Payload is the outcome as JSON, with row ids in place of people.
@@ -68,6 +71,8 @@ type Delivery struct {
 	// GiveUpAt is when a failed attempt becomes the last one.
 	GiveUpAt   time.Time
 	FinishedAt *time.Time
+	// SubscriptionID is the subscription of Web Push that it is for; nil for a webhook.
+	SubscriptionID *int64
 }
 
 // TableName returns the name of the table of deliveries.

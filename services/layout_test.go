@@ -55,10 +55,11 @@ var below = map[string][]string{
 
 // permitted has the packages whose SQL uses a table of a wing beside or above their own, and why.
 var permitted = map[string]string{
-	"boards/archive erasures":  "a run leaves out users who were erased, in the transaction that stores the rows",
-	"boards/board erasures":    "scores of erased users are not stored again",
-	"boards/corrections users": "a correction locks its user, because one holds at a time, and lists name users",
-	"boards/results erasures":  "the result of an event leaves out users who were erased, in the statement that reads the totals",
+	"boards/archive erasures":              "a run leaves out users who were erased, in the transaction that stores the rows",
+	"boards/board erasures":                "scores of erased users are not stored again",
+	"boards/corrections users":             "a correction locks its user, because one holds at a time, and lists name users",
+	"platform/outcomes push_subscriptions": "the statement that writes an outcome writes a delivery for each subscription that wants it",
+	"boards/results erasures":              "the result of an event leaves out users who were erased, in the statement that reads the totals",
 }
 
 // conditions has the functions of internal/visible, and the tables that their conditions read.

@@ -46,7 +46,7 @@ func TestSignatureInJavaScript(t *testing.T) {
 	env := testenv.Local(t)
 	targets := []outcomes.Target{{URL: target.URL, Secrets: []string{newSecret, oldSecret}, PrivateNetwork: true}}
 	d := testenv.Must(outcomes.NewDeliverer(
-		outcomes.NewStore(env.Gorm, friends.Topics(testenv.Numbers{})...), targets, env.Clock.Now, env.Log, prometheus.NewRegistry(),
+		outcomes.NewStore(env.Gorm, friends.Topics(testenv.Numbers{}, nil)...), targets, nil, env.Clock.Now, env.Log, prometheus.NewRegistry(),
 	))
 	outbox := outcomes.NewOutbox(targets, env.Clock.Now)
 	if err := outbox.Add(env.Gorm, models.OutcomeFriendAccepted, friends.Pair{From: 1, To: 2}); err != nil {

@@ -1,5 +1,6 @@
--- What users want to be told of, and where. Two tables are new. webhook_deliveries gets a column
--- that is null for webhooks: it is locked for a moment, and no row is read.
+-- What users want to be told of, and where. Two tables are new. webhook_deliveries gets a column that
+-- is null for webhooks, and an empty index, for which it is read once: outcomes wait meanwhile, about
+-- a second for a million rows.
 
 -- +goose Up
 -- +goose StatementBegin
@@ -46,4 +47,7 @@ CREATE TABLE push_keys (
 );
 
 ALTER TABLE webhook_deliveries ADD COLUMN subscription_id bigint;
+
+-- Finished notices are deleted sooner than webhooks.
+CREATE INDEX webhook_deliveries_notices ON webhook_deliveries (finished_at) WHERE subscription_id IS NOT NULL AND finished_at IS NOT NULL;
 -- +goose StatementEnd

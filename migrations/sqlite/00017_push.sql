@@ -29,4 +29,5 @@ CREATE TABLE push_keys (
 );
 
 ALTER TABLE webhook_deliveries ADD COLUMN subscription_id integer;
+CREATE INDEX webhook_deliveries_notices ON webhook_deliveries (finished_at) WHERE subscription_id IS NOT NULL AND finished_at IS NOT NULL;
 -- +goose StatementEnd

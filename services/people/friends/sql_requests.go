@@ -46,6 +46,15 @@ func (s *Service) Requests(ctx context.Context, user models.UserID, before time.
 	return page, models.Public("list friend requests", err)
 }
 
+// isShown reports whether a user is shown the request of another one: it was not declined, accepted
+// or withdrawn, nor the sender blocked. One query.
+func (s *Store) isShown(ctx context.Context, p Pair) (bool, error) {
+	var n int64
+	err := s.db.WithContext(ctx).Model(&models.FriendRequest{}).
+		Where("user_id = ? AND other_id = ? AND incoming AND declined_at IS NULL", p.To, p.From).Count(&n).Error
+	return n > 0, models.Wrap("look up friend request", err)
+}
+
 // forgetDeclined deletes up to limit declined requests that have expired, and returns
 // their number.
 func (s *Store) forgetDeclined(ctx context.Context, limit int) (int64, error) {

@@ -2,6 +2,7 @@ package friends
 
 import (
 	"context"
+	"iter"
 
 	"stepboard/models"
 	"stepboard/services/platform/outcomes"
@@ -30,9 +31,14 @@ func (p *Pair) Without(user models.RowID) (named, left bool) {
 	return p.From == user || p.To == user, false
 }
 
+// Receivers returns who is told of a request by Web Push.
+func (p Pair) Receivers() iter.Seq2[models.RowID, any] {
+	return func(yield func(models.RowID, any) bool) { yield(p.To, p) }
+}
+
 // Topics returns what the outcomes of friend requests look like: one user has asked, the other was
-// asked.
-func Topics(records models.Records) []outcomes.Topic {
+// asked. A notice of a request is dropped if the user is not shown the request any more.
+func Topics(records models.Records, requests *Store) []outcomes.Topic {
 	type data struct {
 		From models.UserID `json:"from"`
 		To   models.UserID `json:"to"`
@@ -41,8 +47,19 @@ func Topics(records models.Records) []outcomes.Topic {
 		from, to, err := p.Read(ctx, records)
 		return data{from.User, to.User}, err
 	}
+	notice := func(ctx context.Context, p Pair) (outcomes.Notice, error) {
+		from, _, err := p.Read(ctx, records)
+		if err != nil {
+			return outcomes.Notice{}, err
+		}
+		shown, err := requests.isShown(ctx, p)
+		if err == nil && !shown {
+			err = outcomes.ErrHidden
+		}
+		return outcomes.Notice{People: []outcomes.Person{outcomes.PersonOf(&from)}, URL: "#/friends"}, err
+	}
 	return []outcomes.Topic{
-		outcomes.NewTopic(models.OutcomeFriendRequested, render, (*Pair).Without),
+		outcomes.WithNotices(outcomes.NewTopic(models.OutcomeFriendRequested, render, (*Pair).Without), notice),
 		outcomes.NewTopic(models.OutcomeFriendAccepted, render, (*Pair).Without),
 	}
 }

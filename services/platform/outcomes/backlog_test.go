@@ -16,7 +16,7 @@ import (
 // deliverer returns a deliverer that works when it is told to.
 func (f *fixture) deliverer() *outcomes.Deliverer {
 	f.t.Helper()
-	d, err := outcomes.NewDeliverer(f.store, f.targets, f.env.Clock.Now, f.env.Log, f.registry)
+	d, err := outcomes.NewDeliverer(f.store, f.targets, nil, f.env.Clock.Now, f.env.Log, f.registry)
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -40,6 +40,8 @@ const (
 	longestPause = time.Hour
 	// keepFinished is how long finished deliveries are kept.
 	keepFinished = 30 * 24 * time.Hour
+	// keepNotices is how long finished notices are kept: there may be some for each user and day.
+	keepNotices = 24 * time.Hour
 	// most is how many deliveries may wait for a target, and how many that were given up are
 	// kept, about 400 bytes each. Results are counted, but not given up or deleted for it.
 	most = 1_000_000
@@ -60,7 +62,7 @@ func pauseAfter(attempt int) time.Duration {
 // sends it.
 type Deliverer struct {
 	store   *Store
-	senders []*sender
+	senders []sender
 	lanes   []*lane
 	most    int
 	clock   models.Clock
@@ -71,7 +73,7 @@ type Deliverer struct {
 // lane holds the deliveries of a type to a target. A target that refuses one type, or
 // refuses enough of it to fill the lane, delays no others.
 type lane struct {
-	*sender
+	sender
 
 	outcome models.OutcomeType
 	// refused counts the last rounds in which as many as possible were sent and none was
@@ -79,24 +81,34 @@ type lane struct {
 	refused int
 }
 
-// NewDeliverer returns a deliverer of the store's topics and registers its metrics. It returns an error if a
-// secret is malformed.
+// NewDeliverer returns a deliverer of the store's topics and registers its metrics. push may be nil.
+// It returns an error if a secret is malformed.
 func NewDeliverer(
-	store *Store, targets []Target, clock models.Clock, log *slog.Logger, registry prometheus.Registerer,
+	store *Store, targets []Target, push *Push, clock models.Clock, log *slog.Logger, registry prometheus.Registerer,
 ) (*Deliverer, error) {
 	d := &Deliverer{store: store, most: most, clock: clock, log: log, metrics: newMetrics(registry)}
 	for _, t := range targets {
-		s, err := newSender(t)
+		s, err := newWebhook(store, t)
 		if err != nil {
 			return nil, err
 		}
-		d.senders = append(d.senders, s)
-		for _, topic := range store.topics {
-			d.lanes = append(d.lanes, &lane{sender: s, outcome: topic.outcome})
-		}
-		d.metrics.initialize(t.URL)
+		d.add(s, func(Topic) bool { return true })
+	}
+	if push != nil {
+		d.add(newPusher(store, push, clock), func(t Topic) bool { return t.Notice != nil })
 	}
 	return d, nil
+}
+
+// add adds the lanes of a sender, for the topics that it sends.
+func (d *Deliverer) add(s sender, sends func(Topic) bool) {
+	d.senders = append(d.senders, s)
+	for _, topic := range d.store.topics {
+		if sends(topic) {
+			d.lanes = append(d.lanes, &lane{sender: s, outcome: topic.outcome})
+		}
+	}
+	d.metrics.initialize(s.target())
 }
 
 // Run delivers until ctx ends. An attempt that the end cuts off is repeated by the next
@@ -113,7 +125,7 @@ func (d *Deliverer) Run(ctx context.Context) {
 	})
 	running.Wait()
 	for _, s := range d.senders {
-		s.client.CloseIdleConnections()
+		s.close()
 	}
 }
 
@@ -143,7 +155,7 @@ func (d *Deliverer) repeat(ctx context.Context, do func() (wait time.Duration, e
 // if more may be due, and a growing one as long as the target accepts none of so many.
 func (d *Deliverer) round(ctx context.Context, l *lane) (wait time.Duration, err error) {
 	now := d.clock().UTC()
-	due, err := d.store.claim(ctx, l.url, l.outcome, now, now.Add(claimTime), sendAtOnce)
+	due, err := d.store.claim(ctx, l.target(), l.outcome, now, now.Add(claimTime), sendAtOnce)
 	if err != nil {
 		return pollEvery, err
 	}
@@ -177,24 +189,24 @@ func (d *Deliverer) round(ctx context.Context, l *lane) (wait time.Duration, err
 	l.refused++
 	if ctx.Err() == nil && refused.Load() == sendAtOnce {
 		// The next ones would be refused as well, and not all get their turn.
-		err = d.giveUp(ctx, l.url, "because nothing was accepted for three days", "type = ? AND give_up_at <= ?", l.outcome, d.clock().UTC())
+		err = d.giveUp(ctx, l.target(), "because nothing was accepted in time", "type = ? AND give_up_at <= ?", l.outcome, d.clock().UTC())
 	}
 	return min(awayPause, pauseAfter(l.refused)), err
 }
 
 // attempt sends a delivery and stores the result. It returns the state that follows, and
 // whether there was anything to send.
-func (d *Deliverer) attempt(ctx context.Context, s *sender, delivery *models.Delivery) (state models.DeliveryState, sent bool) {
+func (d *Deliverer) attempt(ctx context.Context, s sender, delivery *models.Delivery) (state models.DeliveryState, sent bool) {
 	began, now := time.Now(), d.clock().UTC()
 	bounded, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	body, err := d.store.render(bounded, delivery)
+	body, err := s.render(bounded, delivery)
 	status := 0
 	if sent = err == nil; sent {
-		status, err = s.send(bounded, delivery.MessageID, body)
+		status, err = s.send(bounded, delivery, body)
 		failpoint.Hit("outcomes.sent")
 	}
-	d.metrics.attempts.WithLabelValues(s.url, resultOf(status, err)).Inc()
+	d.metrics.attempts.WithLabelValues(s.target(), resultOf(status, err)).Inc()
 	r := models.DeliveryAttempt{
 		DeliveryID: delivery.ID, Number: delivery.Attempts, StartedAt: now,
 		TookMS: time.Since(began).Milliseconds(), Status: status,
@@ -214,11 +226,20 @@ func (d *Deliverer) attempt(ctx context.Context, s *sender, delivery *models.Del
 		d.log.WarnContext(ctx, "the result of a webhook could not be stored; it is sent again", "error", err)
 	}
 	if state == models.DeliveryFailed {
-		d.metrics.givenUp.WithLabelValues(s.url).Inc()
-		d.log.ErrorContext(ctx, "a webhook was given up", "target", s.url, "delivery", delivery.ID, "error", r.Error)
+		d.metrics.givenUp.WithLabelValues(s.target()).Inc()
+		d.log.Log(ctx, levelOf(s.target()), "a webhook was given up", "target", s.target(), "delivery", delivery.ID, "error", r.Error)
 	}
 	failpoint.Hit("outcomes.recorded")
 	return state, sent
+}
+
+// levelOf returns the level at which the log says that deliveries to a target were given up. A browser
+// that can't be reached is nothing that an operator must hear of.
+func levelOf(target string) slog.Level {
+	if target == models.TargetPush {
+		return slog.LevelInfo
+	}
+	return slog.LevelError
 }
 
 // stateAfter returns the state of a delivery after an attempt.
@@ -226,7 +247,7 @@ func stateAfter(d *models.Delivery, err error, now time.Time) models.DeliverySta
 	switch {
 	case err == nil:
 		return models.DeliveryDelivered
-	case errors.Is(err, ErrErased) || errors.Is(err, ErrHidden):
+	case isDropped(err):
 		return models.DeliveryDropped
 	case !now.Before(d.GiveUpAt):
 		return models.DeliveryFailed
@@ -242,7 +263,7 @@ func (d *Deliverer) giveUp(ctx context.Context, target, why, condition string, a
 	})
 	d.metrics.givenUp.WithLabelValues(target).Add(float64(given))
 	if given > 0 {
-		d.log.ErrorContext(ctx, "webhooks were given up "+why, "target", target, "deliveries", given)
+		d.log.Log(ctx, levelOf(target), "webhooks were given up "+why, "target", target, "deliveries", given)
 	}
 	return err
 }
@@ -258,15 +279,15 @@ func (d *Deliverer) measure(ctx context.Context) (wait time.Duration, err error)
 	}
 	var failed []error
 	for _, s := range d.senders {
-		w := waiting[s.url]
+		w := waiting[s.target()]
 		oldest := 0.0
 		if w.count > 0 {
-			oldest = max(0, d.clock().Sub(w.giveUpAt.Add(-giveUpAfter)).Seconds())
+			oldest = max(0, d.clock().Sub(w.giveUpAt.Add(-lifetime(s.target(), w.outcome))).Seconds())
 		}
-		d.metrics.waiting.WithLabelValues(s.url).Set(float64(w.count))
-		d.metrics.oldest.WithLabelValues(s.url).Set(oldest)
+		d.metrics.waiting.WithLabelValues(s.target()).Set(float64(w.count))
+		d.metrics.oldest.WithLabelValues(s.target()).Set(oldest)
 		if w.count > int64(d.most) {
-			failed = append(failed, d.giveUpOldest(ctx, s.url))
+			failed = append(failed, d.giveUpOldest(ctx, s.target()))
 		}
 	}
 	return wait, errors.Join(failed...)
@@ -282,7 +303,7 @@ func (d *Deliverer) giveUpOldest(ctx context.Context, target string) error {
 	return d.giveUp(ctx, target, "because too many wait", "type <> ? AND (give_up_at, id) <= (?, ?)", models.OutcomeBoardFinal, last.GiveUpAt, last.ID)
 }
 
-// Purge deletes the deliveries that finished longer ago than keepFinished and, if very many to a target
+// Purge deletes the deliveries that finished longer ago than keepFinished or keepNotices and, if very many to a target
 // were given up, the first of these but results. It gives up overdue ones that no worker
 // attempts, because the target is no longer configured or the type is unknown. It returns the
 // number of deleted ones.
@@ -292,12 +313,14 @@ func (d *Deliverer) Purge(ctx context.Context) (deleted int64, err error) {
 		return 0, fmt.Errorf("give up deliveries: %w", err)
 	}
 	deleted, err = d.delete(ctx, "finished_at < ?", now.Add(-keepFinished))
+	notices, failed := d.delete(ctx, "subscription_id IS NOT NULL AND finished_at IS NOT NULL AND finished_at < ?", now.Add(-keepNotices))
+	deleted, err = deleted+notices, errors.Join(err, failed)
 	for _, s := range d.senders {
-		last, found, failed := d.store.boundary(ctx, s.url, models.DeliveryFailed, "finished_at", d.most)
+		last, found, failed := d.store.boundary(ctx, s.target(), models.DeliveryFailed, "finished_at", d.most)
 		if failed == nil && found {
 			var n int64
 			n, failed = d.delete(ctx, "target = ? AND state = 'failed' AND type <> ? AND (finished_at, id) <= (?, ?)",
-				s.url, models.OutcomeBoardFinal, last.FinishedAt, last.ID)
+				s.target(), models.OutcomeBoardFinal, last.FinishedAt, last.ID)
 			deleted += n
 		}
 		err = errors.Join(err, failed)
@@ -310,7 +333,7 @@ func (d *Deliverer) giveUpOthers(ctx context.Context, now time.Time) error {
 	targets, err := d.store.targets(ctx)
 	for _, target := range targets {
 		condition, args := "give_up_at <= ?", []any{now}
-		if slices.ContainsFunc(d.senders, func(s *sender) bool { return s.url == target }) {
+		if slices.ContainsFunc(d.senders, func(s sender) bool { return s.target() == target }) {
 			condition, args = condition+" AND type NOT IN ?", append(args, d.store.types())
 		}
 		err = errors.Join(err, d.giveUp(ctx, target, "because nothing sends them", condition, args...))

@@ -58,17 +58,18 @@ func (d *Deliveries) List(ctx context.Context, q Query) ([]Delivery, error) {
 }
 
 // Replay sends a delivery again, with the same message id, and returns it as it is before
-// the next attempt. It is attempted for another giveUpAfter. With dryRun nothing changes, and
+// the next attempt. It is attempted for as long as a new one. With dryRun nothing changes, and
 // the delivery is returned as it is. CodeNotFound if there is no delivery of this id.
 func (d *Deliveries) Replay(ctx context.Context, id int64, dryRun bool) (Delivery, error) {
+	act := d.store.find
 	if !dryRun {
-		if err := d.store.restart(ctx, id, d.clock().UTC()); err != nil {
-			return Delivery{}, models.Unavailable("replay a delivery", err)
+		act = func(ctx context.Context, id int64) (Delivery, error) {
+			return d.store.restart(ctx, id, d.clock().UTC())
 		}
 	}
-	found, err := d.store.find(ctx, id)
+	found, err := act(ctx, id)
 	if err != nil {
-		return Delivery{}, models.Public("read a delivery", err)
+		return Delivery{}, models.Public("replay a delivery", err)
 	}
 	page := []Delivery{found}
 	if err := d.store.addAttempts(ctx, page); err != nil {

@@ -1,5 +1,6 @@
-// Package outcomes sends webhooks: it lets the app's backend hear of final results, friend
-// requests and the like, at least once each.
+// Package outcomes sends webhooks and notices: it lets the app's backend hear of final results, friend
+// requests and the like, and users in their browsers of what they want to be told of, at least once
+// each.
 //
 // An outcome is written to an outbox, table webhook_deliveries, in the transaction of its cause:
 // one row for each target that wants it, all with one message id. So it exists if and only if
@@ -22,6 +23,17 @@
 // If sendAtOnce were sent and none was accepted, the worker pauses, up to awayPause. It gives up what
 // is overdue without sending it. Each process counts what waits, for at most a fiftieth of the
 // time, and beyond a million for a target it gives up the oldest, except results.
+//
+// # Notices
+//
+// A notice is a delivery to the target "push", of one subscription of Web Push: table
+// push_subscriptions, of services/rankings/notices, which implements Subscriptions. The transaction of
+// the cause writes one for each subscription that wants it, by one statement. A payload whose type
+// implements Receivers says who is told what, and the topic (WithNotices) what the browser gets.
+//
+// Notices are sent like webhooks, but for hours only (noticeLifetime). The address is looked up when
+// one is sent, so a subscription that has ended drops what waits for it; a push service that answers
+// 404 or 410 ends it. Addresses are secrets of strangers: no error, log line or metric has one.
 //
 // # Results
 //

@@ -118,7 +118,7 @@ func newFixture(t testing.TB, env *testenv.Env, targets ...outcomes.Target) *fix
 // deliver delivers until the test ends.
 func (f *fixture) deliver() {
 	f.t.Helper()
-	d, err := outcomes.NewDeliverer(f.store, f.targets, f.env.Clock.Now, f.env.Log, f.registry)
+	d, err := outcomes.NewDeliverer(f.store, f.targets, nil, f.env.Clock.Now, f.env.Log, f.registry)
 	if err != nil {
 		f.t.Fatal(err)
 	}

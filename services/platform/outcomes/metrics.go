@@ -6,6 +6,8 @@ import (
 	"net"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"stepboard/models"
 )
 
 // The results of attempts, by which they are counted.
@@ -14,7 +16,8 @@ const (
 	resultStatus    = "status"  // an answer with another status than 2xx
 	resultTimeout   = "timeout" // no answer in time
 	resultError     = "error"   // no connection, or no answer of HTTP
-	resultDropped   = "dropped" // about a person who does not exist or is not shown any more
+	resultDropped   = "dropped" // about a person who does not exist or is not shown any more, or for a browser that is gone
+	resultEnded     = "ended"   // the push service says that the browser is gone
 )
 
 // resultOf returns the result of an attempt.
@@ -23,7 +26,9 @@ func resultOf(status int, err error) string {
 	switch {
 	case err == nil:
 		return resultDelivered
-	case errors.Is(err, ErrErased) || errors.Is(err, ErrHidden):
+	case status != 0 && errors.Is(err, ErrEnded):
+		return resultEnded
+	case isDropped(err) || errors.Is(err, errLate):
 		return resultDropped
 	case status != 0:
 		return resultStatus
@@ -45,11 +50,11 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 	m := &metrics{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stepboard_webhooks_attempts_total",
-			Help: "Attempts to deliver a webhook, by target and result: delivered, status (another one than 2xx), timeout, error, dropped.",
+			Help: "Attempts to deliver a webhook, by target and result: delivered, status (another one than 2xx), timeout, error, dropped; of target push also ended (the browser is gone).",
 		}, []string{"target", "result"}),
 		givenUp: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "stepboard_webhooks_given_up_total",
-			Help: "Deliveries that were given up, after three days or because too many wait, by target.",
+			Help: "Deliveries that were given up, after three days (notices after hours) or because too many wait, by target.",
 		}, target),
 		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "stepboard_webhooks_waiting",
@@ -68,6 +73,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 func (m *metrics) initialize(target string) {
 	for _, result := range []string{resultDelivered, resultStatus, resultTimeout, resultError, resultDropped} {
 		m.attempts.WithLabelValues(target, result)
+	}
+	if target == models.TargetPush {
+		m.attempts.WithLabelValues(target, resultEnded)
 	}
 	m.givenUp.WithLabelValues(target)
 	m.waiting.WithLabelValues(target)

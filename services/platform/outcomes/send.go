@@ -17,6 +17,8 @@ import (
 
 	"code.dny.dev/ssrf"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"stepboard/models"
 )
 
 const (
@@ -29,15 +31,29 @@ const (
 )
 
 // sender sends messages to one target. Safe for concurrent use.
-type sender struct {
+type sender interface {
+	// target is the text by which deliveries name the target.
+	target() string
+	// render returns what is sent of a delivery. Its errors are those of Topic.Render.
+	render(ctx context.Context, d *models.Delivery) ([]byte, error)
+	// send sends what render has returned, and returns the status of the answer, 0 without one. An
+	// error says why it does not count as received; ErrEnded if nothing is to be sent there again.
+	send(ctx context.Context, d *models.Delivery, body []byte) (status int, err error)
+	// close closes connections that are not used.
+	close()
+}
+
+// webhook is the sender of webhooks.
+type webhook struct {
+	store   *Store
 	url     string
 	signers []*standardwebhooks.Webhook
 	client  *http.Client
 }
 
-// newSender returns a sender. It returns an error if a secret is malformed.
-func newSender(t Target) (*sender, error) {
-	s := &sender{url: t.URL, client: newClient(t.PrivateNetwork)}
+// newWebhook returns a sender. It returns an error if a secret is malformed.
+func newWebhook(store *Store, t Target) (*webhook, error) {
+	s := &webhook{store: store, url: t.URL, client: newClient(t.PrivateNetwork)}
 	for _, secret := range t.Secrets {
 		signer, err := standardwebhooks.NewWebhook(secret)
 		if err != nil {
@@ -114,11 +130,18 @@ func CheckURL(address string, private bool) error {
 	return nil
 }
 
-// send sends a message and returns the status of the answer, 0 without one. An error says
-// why the message does not count as received. The time is the real one, by which receivers
-// check the signature.
-func (s *sender) send(ctx context.Context, id string, body []byte) (status int, err error) {
-	now := time.Now()
+func (s *webhook) target() string { return s.url }
+
+func (s *webhook) close() { s.client.CloseIdleConnections() }
+
+func (s *webhook) render(ctx context.Context, d *models.Delivery) ([]byte, error) {
+	return s.store.render(ctx, d)
+}
+
+// send signs a message and sends it. The time is the real one, by which receivers check the
+// signature.
+func (s *webhook) send(ctx context.Context, d *models.Delivery, body []byte) (status int, err error) {
+	now, id := time.Now(), d.MessageID
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
 	if err != nil {
 		return 0, err
@@ -142,7 +165,12 @@ func (s *sender) send(ctx context.Context, id string, body []byte) (status int, 
 		}
 		return 0, err
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, answerBytes)) // only the status counts
+	return statusOf(answer)
+}
+
+// statusOf ends an answer, of which only the status counts. It returns an error unless that is 2xx.
+func statusOf(answer *http.Response) (status int, err error) {
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, answerBytes))
 	_ = answer.Body.Close()
 	switch {
 	case answer.StatusCode >= 200 && answer.StatusCode <= 299:

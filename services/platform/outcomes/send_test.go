@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"stepboard/models"
 )
 
 func TestAddresses(t *testing.T) {
@@ -65,13 +67,13 @@ func FuzzAnswer(f *testing.F) {
 		f.Add([]byte(answer))
 	}
 	f.Fuzz(func(t *testing.T, answer []byte) {
-		s, err := newSender(Target{URL: "http://target.test/", Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}})
+		s, err := newWebhook(nil, Target{URL: "http://target.test/", Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.client.CloseIdleConnections()
 		s.client.Transport.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) { return answering(answer), nil }
-		status, err := s.send(t.Context(), "msg_1", []byte("{}"))
+		status, err := s.send(t.Context(), &models.Delivery{MessageID: "msg_1"}, []byte("{}"))
 		if status == 0 && err == nil || (err == nil) != (status >= 200 && status <= 299) {
 			t.Errorf("%q is status %d, %v", answer, status, err)
 		}

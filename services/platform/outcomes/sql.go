@@ -38,7 +38,7 @@ func (s *Store) claim(
 			ORDER BY next_attempt_at, id LIMIT ? `+dialect.SkipLocked(s.db)+`
 		)
 		UPDATE webhook_deliveries SET attempts = attempts + 1, next_attempt_at = ? WHERE id IN (SELECT id FROM due)
-		RETURNING id, message_id, target, type, payload, state, attempts, created_at, next_attempt_at, give_up_at`,
+		RETURNING id, message_id, target, type, payload, state, attempts, created_at, next_attempt_at, give_up_at, subscription_id`,
 		target, outcome, now, limit, until).Scan(&claimed).Error
 	return claimed, models.Wrap("find due deliveries", err)
 }
@@ -75,6 +75,7 @@ func (s *Store) record(ctx context.Context, r models.DeliveryAttempt, state mode
 // given up first: it has waited longest since it was written or replayed.
 type backlog struct {
 	count    int64
+	outcome  models.OutcomeType
 	giveUpAt time.Time
 }
 
@@ -83,11 +84,12 @@ func (s *Store) waiting(ctx context.Context) (map[string]backlog, error) {
 	var rows []struct {
 		Target   string
 		Count    int64
+		Type     models.OutcomeType
 		GiveUpAt time.Time
 	}
 	// The columns of a grouped query have no type in SQLite, so the time is read from a row.
 	err := s.db.WithContext(ctx).Raw(`
-		SELECT w.target, w.count, d.give_up_at FROM (
+		SELECT w.target, w.count, d.type, d.give_up_at FROM (
 			SELECT target, count(*) AS count FROM webhook_deliveries WHERE state = 'waiting' GROUP BY target
 		) AS w JOIN webhook_deliveries d ON d.id = (
 			SELECT id FROM webhook_deliveries f WHERE f.target = w.target AND f.state = 'waiting' ORDER BY give_up_at, id LIMIT 1)`).Scan(&rows).Error
@@ -96,7 +98,7 @@ func (s *Store) waiting(ctx context.Context) (map[string]backlog, error) {
 	}
 	waiting := make(map[string]backlog, len(rows))
 	for _, row := range rows {
-		waiting[row.Target] = backlog{row.Count, row.GiveUpAt}
+		waiting[row.Target] = backlog{row.Count, row.Type, row.GiveUpAt}
 	}
 	return waiting, nil
 }
@@ -182,10 +184,15 @@ func (s *Store) find(ctx context.Context, id int64) (Delivery, error) {
 	return d, models.Wrap("read a delivery", err)
 }
 
-// restart makes a delivery due, whatever its state.
-func (s *Store) restart(ctx context.Context, id int64, now time.Time) error {
-	err := s.db.WithContext(ctx).Model(&models.Delivery{}).Where("id = ?", id).Updates(map[string]any{
-		"state": models.DeliveryWaiting, "finished_at": nil, "next_attempt_at": now, "give_up_at": now.Add(giveUpAfter),
+// restart makes a delivery due, whatever its state, and returns it. CodeNotFound if there is none.
+func (s *Store) restart(ctx context.Context, id int64, now time.Time) (Delivery, error) {
+	d, err := s.find(ctx, id)
+	if err != nil {
+		return d, err
+	}
+	d.State, d.FinishedAt, d.NextAttemptAt, d.GiveUpAt = models.DeliveryWaiting, nil, now, now.Add(lifetime(d.Target, d.Type))
+	err = s.db.WithContext(ctx).Model(&models.Delivery{}).Where("id = ?", id).Updates(map[string]any{
+		"state": d.State, "finished_at": nil, "next_attempt_at": now, "give_up_at": d.GiveUpAt,
 	}).Error
-	return models.Wrap("replay a delivery", err)
+	return d, models.Wrap("replay a delivery", err)
 }

@@ -31,10 +31,14 @@ func (s *Store) Erase(ctx context.Context, user models.RowID) (changed int64, er
 	return changed, models.Wrap("erase deliveries", err)
 }
 
-// Subject returns what is stored of webhooks.
+// Subject returns what is stored of webhooks and notices. An export leaves out the notices to others:
+// they tell what those want to be told of, and in how many browsers.
 func (s *Store) Subject() models.Subject {
 	export := func(ctx context.Context, user models.RowID, fn func(item any) error) error {
 		return s.eachNaming(ctx, user, func(d models.Delivery, _ string) error {
+			if toOther, err := s.isNoticeToOther(&d, user); toOther || err != nil {
+				return err
+			}
 			return fn(map[string]any{"type": d.Type, "state": d.State, "created_at": models.TimestampOf(d.CreatedAt)})
 		})
 	}
@@ -42,6 +46,19 @@ func (s *Store) Subject() models.Subject {
 		Name: "webhooks", Tables: []string{"webhook_deliveries"}, Erase: s.Erase,
 		Export: []models.ExportSection{{Name: "webhooks", Each: export}},
 	}
+}
+
+// isNoticeToOther reports whether a delivery is a notice to another user.
+func (s *Store) isNoticeToOther(d *models.Delivery, user models.RowID) (bool, error) {
+	if d.SubscriptionID == nil {
+		return false, nil
+	}
+	topic, err := s.topic(d.Type)
+	if err != nil || topic.receiver == nil {
+		return true, err
+	}
+	to, err := topic.receiver(d.Payload)
+	return to != user, err
 }
 
 // eachNaming calls fn with each delivery that names a user, and with its payload without the

@@ -15,7 +15,14 @@ var (
 	// ErrHidden reports that an outcome names somebody who hides by now from the person who
 	// would be told.
 	ErrHidden = errors.New("a person in it is not shown to the other any more")
+	// ErrEnded reports that a subscription of Web Push has ended.
+	ErrEnded = errors.New("the subscription has ended")
 )
+
+// isDropped reports whether an error says that nobody is to be told any more.
+func isDropped(err error) bool {
+	return errors.Is(err, ErrErased) || errors.Is(err, ErrHidden) || errors.Is(err, ErrEnded)
+}
 
 // Topic knows what the outcomes of a type look like. The package that writes them makes it.
 type Topic struct {
@@ -26,6 +33,12 @@ type Topic struct {
 	// Without reports whether a payload names a user, and returns it without them: empty if it
 	// is about them.
 	Without func(payload string, user models.RowID) (without string, named bool, err error)
+	// Notice returns what a browser is sent of the payload of a notice, with people as they are now,
+	// and the user who is told. Its errors are those of Render. nil if no user is told of such
+	// outcomes.
+	Notice func(ctx context.Context, payload string) (Notice, error)
+	// receiver returns the user who is told by the payload of a notice.
+	receiver func(payload string) (models.RowID, error)
 }
 
 // NewTopic returns the topic of a type whose payloads are P in JSON. without takes a user out of a
@@ -56,6 +69,31 @@ func NewTopic[P any](
 			return string(text), true, err
 		},
 	}
+}
+
+// WithNotices returns a topic whose outcomes users may also be told of by Web Push. P is the type of
+// the payloads, of which notice makes a notice.
+func WithNotices[P Receivers](t Topic, notice func(context.Context, P) (Notice, error)) Topic {
+	t.Notice = func(ctx context.Context, payload string) (Notice, error) {
+		var p P
+		if err := json.Unmarshal([]byte(payload), &p); err != nil {
+			return Notice{}, err
+		}
+		n, err := notice(ctx, p)
+		n.Type = t.outcome
+		return n, err
+	}
+	t.receiver = func(payload string) (models.RowID, error) {
+		var p P
+		if err := json.Unmarshal([]byte(payload), &p); err != nil {
+			return 0, err
+		}
+		for user := range p.Receivers() {
+			return user, nil
+		}
+		return 0, nil
+	}
+	return t
 }
 
 // topic returns the topic of a type.

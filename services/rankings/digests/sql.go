@@ -33,10 +33,14 @@ func (s *Store) open(ctx context.Context) (list []models.Digest, err error) {
 	return list, models.Wrap("list unfinished digests", err)
 }
 
-// next returns the next users behind a row.
+// next returns the next users behind a row. If no webhook wants digests, these are the users who want
+// one in a browser.
 func (s *Store) next(ctx context.Context, after models.RowID, limit int) (users []models.RowID, err error) {
-	err = s.db.WithContext(ctx).Model(&models.User{}).Where("user_id > ?", after).Order("user_id").Limit(limit).
-		Pluck("user_id", &users).Error
+	db := s.db.WithContext(ctx).Model(&models.User{})
+	if !s.outbox.WantsAll(models.OutcomeDigestReady) {
+		db = s.db.WithContext(ctx).Model(&models.PushSubscription{}).Distinct().Where("tell_digest")
+	}
+	err = db.Where("user_id > ?", after).Order("user_id").Limit(limit).Pluck("user_id", &users).Error
 	return users, models.Wrap("list users", err)
 }
 

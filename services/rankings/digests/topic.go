@@ -2,6 +2,7 @@ package digests
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"time"
 
@@ -44,26 +45,58 @@ type leaderData struct {
 	Nickname string        `json:"nickname"`
 }
 
+// Receivers returns the users of the lines, who are told by Web Push of their own.
+func (p payload) Receivers() iter.Seq2[models.RowID, any] {
+	return func(yield func(models.RowID, any) bool) {
+		for _, line := range p.Users {
+			if !yield(line.User, payload{p.Board, p.Date, []models.DigestLine{line}}) {
+				return
+			}
+		}
+	}
+}
+
 // Topic returns what the outcomes of digests look like. They leave out users who do not exist any
 // more, and do not name leaders who hide from everybody or from the user who is told.
 func Topic(records models.Records, choices *privacy.Store) outcomes.Topic {
 	// It has room for one: digests name so many people that several at once would take the stores'
 	// time from rankings.
 	rendering := make(chan struct{}, 1)
-	render := func(ctx context.Context, p *payload) (any, error) {
+	one := func(ctx context.Context, p *payload) (told data, err error) {
 		select {
 		case rendering <- struct{}{}:
 			defer func() { <-rendering }()
 			return render(ctx, p, records, choices)
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return told, ctx.Err()
 		}
 	}
-	return outcomes.NewTopic(models.OutcomeDigestReady, render, (*payload).without)
+	webhook := func(ctx context.Context, p *payload) (any, error) { return one(ctx, p) }
+	notice := func(ctx context.Context, p payload) (outcomes.Notice, error) {
+		told, err := one(ctx, &p)
+		if err != nil {
+			return outcomes.Notice{}, err
+		}
+		return noticeOf(told), nil
+	}
+	return outcomes.WithNotices(outcomes.NewTopic(models.OutcomeDigestReady, webhook, (*payload).without), notice)
+}
+
+// noticeOf returns the notice of a digest of one user. A user who leads is no person in it.
+func noticeOf(told data) outcomes.Notice {
+	line := told.Users[0]
+	n := outcomes.Notice{
+		Board: told.Board, Date: told.Date, People: []outcomes.Person{}, Rank: line.Rank, Total: line.Total, Score: line.Score,
+		URL: outcomes.DayURL(told.Date),
+	}
+	if line.Leader != nil && line.Leader.UserID != line.UserID {
+		n.People = append(n.People, outcomes.Person(*line.Leader))
+	}
+	return n
 }
 
 // render returns what is told of a payload. It rests after each read of people.
-func render(ctx context.Context, p *payload, records models.Records, choices *privacy.Store) (any, error) {
+func render(ctx context.Context, p *payload, records models.Records, choices *privacy.Store) (told data, err error) {
 	rows := make([]models.RowID, 0, 2*len(p.Users))
 	var users, leaders []models.RowID
 	for _, line := range p.Users {
@@ -73,21 +106,21 @@ func render(ctx context.Context, p *payload, records models.Records, choices *pr
 	slices.Sort(leaders)
 	apart, err := choices.Apart(ctx, users, slices.Compact(leaders))
 	if err != nil {
-		return nil, err
+		return told, err
 	}
 	people := make([]models.PublicRecord, 0, len(rows))
 	for chunk := range slices.Chunk(rows, readPeople) {
 		began := time.Now()
 		some, err := records.RecordsMany(ctx, chunk)
 		if err != nil {
-			return nil, err
+			return told, err
 		}
 		people = append(people, some...)
 		if err := pause.Rest(ctx, began, restTimes); err != nil {
-			return nil, err
+			return told, err
 		}
 	}
-	told := data{Board: p.Board, Date: p.Date}
+	told.Board, told.Date = p.Board, p.Date
 	for i, line := range p.Users {
 		user, first := people[2*i], people[2*i+1]
 		if user.User == "" {
@@ -101,7 +134,7 @@ func render(ctx context.Context, p *payload, records models.Records, choices *pr
 		told.Users = append(told.Users, one)
 	}
 	if len(told.Users) == 0 {
-		return nil, outcomes.ErrErased
+		return told, outcomes.ErrErased
 	}
 	return told, nil
 }

@@ -56,3 +56,30 @@ func TestHiddenLeaders(t *testing.T) {
 		}
 	})
 }
+
+// A notice is about one line, and names no leader who hides by the time when it is sent, nor the user.
+func TestNotices(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		testenv.NumberUsers(t, env, 5)
+		testenv.Hide(t, env, 2, 1, 3)
+		topic := Topic(testenv.Numbers{DB: env.Gorm}, privacy.NewStore(env.Gorm))
+		all := payload{"steps", "2026-11-20", []models.DigestLine{
+			{User: 1, Rank: 2, Total: 3, Score: 900, Leader: 2}, {User: 5, Rank: 2, Total: 2, Score: 800, Leader: 2}, {User: 4, Rank: 1, Total: 1, Score: 700, Leader: 4},
+		}}
+		want := map[models.RowID]string{
+			1: `[],"rank":2,"total":3,"score":900`, 5: `[{"user_id":"2","nickname":""}],"rank":2,"total":2,"score":800`, 4: `[],"rank":1,"total":1,"score":700`,
+		}
+		for user, one := range all.Receivers() {
+			notice, err := topic.Notice(t.Context(), string(testenv.Must(json.Marshal(one))))
+			text := `{"type":"digest.ready","board":"steps","date":"2026-11-20","people":` + want[user] + `,"url":"#/day/2026-11-20"}`
+			if got := string(testenv.Must(json.Marshal(notice))); err != nil || got != text {
+				t.Errorf("a notice has %s, %v, want %s", got, err, text)
+			}
+			delete(want, user)
+		}
+		if len(want) > 0 {
+			t.Errorf("nobody tells %v", want)
+		}
+	})
+}

@@ -11,7 +11,7 @@ import (
 	"stepboard/services/platform/outcomes"
 )
 
-// A webhook names nobody who hides by the time when it is sent, whoever decided that.
+// A webhook, like a notice, names nobody who hides by the time when it is sent, whoever decided that.
 func TestHidingBeforeItIsSent(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -26,6 +26,15 @@ func TestHidingBeforeItIsSent(t *testing.T) {
 			const four = `{"board":"steps","date":"2026-11-20","from":"4","to":"1"}`
 			if got := string(testenv.Must(json.Marshal(data))); err == nil && got != four {
 				t.Errorf("a webhook has %s, want %s", got, four)
+			}
+			notice, err := topic.Notice(t.Context(), fmt.Sprintf(`{"board":"steps","date":"2026-11-20","from":%d,"to":1}`, from))
+			if !errors.Is(err, want) {
+				t.Errorf("a notice of user %d: %v, want %v", from, err, want)
+			}
+			const noticed = `{"type":"like.given","board":"steps","date":"2026-11-20","people":[{"user_id":"4","nickname":""}],` +
+				`"rank":0,"total":0,"score":0,"url":"#/day/2026-11-20"}`
+			if got := string(testenv.Must(json.Marshal(notice))); err == nil && got != noticed {
+				t.Errorf("a notice has %s, want %s", got, noticed)
 			}
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"crypto/ecdh"
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/platform/outcomes"
 	"stepboard/services/rankings/notices"
 )
 
@@ -80,7 +82,7 @@ func TestSubscriptions(t *testing.T) {
 		if taken.ID <= first.ID {
 			t.Errorf("the endpoint of another user has the id %d, and had %d", taken.ID, first.ID)
 		}
-		if _, err := store.Subscription(ctx, first.ID); err != notices.ErrNoSubscription { //nolint:errorlint // the very same
+		if _, err := store.Subscription(ctx, first.ID); !errors.Is(err, outcomes.ErrEnded) {
 			t.Errorf("the former subscription: %v", err)
 		}
 		want(t, "who has lost it", shown(t, s, "1"), []string{"- [passed]"})

@@ -13,6 +13,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"stepboard/models"
+	"stepboard/services/platform/outcomes"
 )
 
 // Store keeps subscriptions in table push_subscriptions, and the key of Web Push in push_keys. Safe
@@ -21,9 +22,6 @@ type Store struct{ db *gorm.DB }
 
 // NewStore returns a store over the database.
 func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
-
-// ErrNoSubscription reports that a subscription has ended.
-var ErrNoSubscription = errors.New("the subscription has ended")
 
 // errErased reports that the user of a subscription was erased meanwhile.
 var errErased = errors.New("the user was erased")
@@ -116,11 +114,11 @@ func (s *Store) End(ctx context.Context, user models.RowID, endpoint string) err
 	return models.Wrap("end subscriptions", db.Delete(&models.PushSubscription{}).Error)
 }
 
-// Subscription returns a subscription with an endpoint, or ErrNoSubscription. One query.
+// Subscription returns a subscription with an endpoint, or outcomes.ErrEnded. One query.
 func (s *Store) Subscription(ctx context.Context, id int64) (p models.PushSubscription, err error) {
 	err = s.db.WithContext(ctx).Take(&p, "id = ? AND endpoint IS NOT NULL", id).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return p, ErrNoSubscription
+		return p, outcomes.ErrEnded
 	}
 	return p, models.Wrap("read a subscription", err)
 }
