@@ -20,7 +20,7 @@ import (
 // longExports are exports of about as many bytes as the id of their user says.
 type longExports struct{ erasures }
 
-func (longExports) Export(_ context.Context, user models.UserID) (func(context.Context, io.Writer) error, error) {
+func (longExports) Export(_ context.Context, user models.UserID, _ bool) (func(context.Context, io.Writer) error, error) {
 	return func(_ context.Context, w io.Writer) error {
 		_, err := io.WriteString(w, `{"padding":"`+strings.Repeat("x", testenv.Must(strconv.Atoi(string(user))))+`"}`)
 		return err

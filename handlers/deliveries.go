@@ -25,9 +25,9 @@ type deliveryHandlers struct {
 type webhookDelivery struct {
 	ID         string               `json:"id" doc:"The delivery's id in other calls"`
 	WebhookID  string               `json:"webhook_id" doc:"The header webhook-id, which is the same for every attempt and every target"`
-	Target     string               `json:"target" doc:"The address that it is sent to"`
+	Target     string               `json:"target" doc:"The address that it is sent to; push for a notice to a browser"`
 	Event      models.OutcomeType   `json:"event" enum:"friend.requested,friend.accepted,like.given,board.final,digest.ready" doc:"The type of its body"`
-	State      models.DeliveryState `json:"state" enum:"waiting,delivered,failed,dropped" doc:"waiting: it is attempted until it succeeds. failed: it was given up after three days, or because more than a million waited. dropped: a person in it was erased before it was delivered"`
+	State      models.DeliveryState `json:"state" enum:"waiting,delivered,failed,dropped" doc:"waiting: it is attempted until it succeeds. failed: it was given up after three days (a notice after hours), or because more than a million waited. dropped: a person in it was erased or hid before it was delivered, or the browser is gone"`
 	Attempts   int                  `json:"attempts" doc:"How often it was begun to send it"`
 	CreatedAt  models.Timestamp     `json:"created_at" format:"date-time" doc:"When it happened"`
 	NextAt     *models.Timestamp    `json:"next_attempt_at" format:"date-time" nullable:"true" doc:"When it is sent next; null unless it is waiting"`
@@ -65,12 +65,12 @@ func attemptOf(a models.DeliveryAttempt) webhookAttempt {
 var listDeliveries = operation{
 	id:      "listWebhookDeliveries",
 	summary: "List deliveries of webhooks",
-	description: "The deliveries of webhooks, newest first, each with its last attempts. Finished ones are kept for 30 days; " +
+	description: "The deliveries of webhooks, and with target `push` of notices to browsers, newest first, each with its last attempts. Finished ones are kept for 30 days, notices for a day; " +
 		"`?state=failed` lists those that were given up.",
 }
 
 type listDeliveriesInput struct {
-	Target string `query:"target" pattern:"^[!-~]*$" doc:"Deliveries to this address only"`
+	Target string `query:"target" pattern:"^[!-~]*$" doc:"Deliveries to this address only; push: notices"`
 	Event  string `query:"event" enum:"friend.requested,friend.accepted,like.given,board.final,digest.ready" doc:"Deliveries of this event only"`
 	State  string `query:"state" enum:"undelivered,waiting,delivered,failed,dropped" doc:"Deliveries in this state only; undelivered: waiting and failed ones"`
 	Paging
@@ -107,7 +107,7 @@ func (in *replayDeliveryInput) about(e *audit.Entry) { e.Target = strconv.Format
 var replayDelivery = operation{
 	id:      "replayWebhookDelivery",
 	summary: "Send a delivery of a webhook again",
-	description: "Sends the delivery again, whatever its state, with the same webhook-id, and attempts it for three days. " +
+	description: "Sends the delivery again, whatever its state, with the same webhook-id, and attempts it for as long as a new one. " +
 		"With `?dry_run=true` nothing changes.",
 	errors: []models.Code{models.CodeNotFound},
 }

@@ -14,7 +14,7 @@ import (
 type ErasureService interface {
 	Begin(ctx context.Context, user models.UserID, dryRun bool) (models.Erasure, error)
 	List(ctx context.Context, before int64, limit int) ([]models.Erasure, error)
-	Export(ctx context.Context, user models.UserID) (write func(context.Context, io.Writer) error, err error)
+	Export(ctx context.Context, user models.UserID, own bool) (write func(context.Context, io.Writer) error, err error)
 }
 
 // erasureHandlers serves the erasure of users, and exports.

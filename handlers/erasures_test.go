@@ -38,7 +38,7 @@ func (e erasures) List(_ context.Context, before int64, limit int) ([]models.Era
 	return page[:min(limit, len(page))], e.record("List", before, limit)
 }
 
-func (e erasures) Export(_ context.Context, user models.UserID) (func(context.Context, io.Writer) error, error) {
+func (e erasures) Export(_ context.Context, user models.UserID, own bool) (func(context.Context, io.Writer) error, error) {
 	return func(_ context.Context, w io.Writer) error {
 		switch user {
 		case "broken":
@@ -49,7 +49,7 @@ func (e erasures) Export(_ context.Context, user models.UserID) (func(context.Co
 		}
 		_, err := fmt.Fprintf(w, `{"user_id":%q}`, user)
 		return err
-	}, e.record("Export", user)
+	}, e.record("Export", user, own)
 }
 
 func TestErasures(t *testing.T) {
@@ -82,10 +82,10 @@ func TestErasures(t *testing.T) {
 		{"by an operator", "admin", operator, reason, nil, began, `202 {"erasure_id":"7"}`},
 		{"by an operator, tried", "admin", operator + "?dry_run=true", reason, nil, []string{"Begin a|b true"}, `200 {"erasure_id":null}`},
 		{"by an operator without a reason", "admin", operator, `{}`, nil, nil, "422 validation_failed: body: …"},
-		{"export", "1001", "GET /v1/me/export", "", nil, []string{"Export 1001"}, `200 {"user_id":"1001"}`},
-		{"export nobody", "1001", "GET /v1/me/export", "", models.Errorf(models.CodeUserNotFound, "none"), []string{"Export 1001"}, "404 user_not_found: none"},
-		{"export, the store fails meanwhile", "broken", "GET /v1/me/export", "", nil, []string{"Export broken"}, wantUnavailable},
-		{"export a user", "admin", "GET /v1/admin/users/a%7Cb/export", "", nil, []string{"Export a|b"}, `200 {"user_id":"a|b"}`},
+		{"export", "1001", "GET /v1/me/export", "", nil, []string{"Export 1001 true"}, `200 {"user_id":"1001"}`},
+		{"export nobody", "1001", "GET /v1/me/export", "", models.Errorf(models.CodeUserNotFound, "none"), []string{"Export 1001 true"}, "404 user_not_found: none"},
+		{"export, the store fails meanwhile", "broken", "GET /v1/me/export", "", nil, []string{"Export broken true"}, wantUnavailable},
+		{"export a user", "admin", "GET /v1/admin/users/a%7Cb/export", "", nil, []string{"Export a|b false"}, `200 {"user_id":"a|b"}`},
 		{"export a user, by a service", "service", "GET /v1/admin/users/a%7Cb/export", "", nil, nil, "403 forbidden: this token may not make this call"},
 		{"list", "admin", list, "", nil, listed, `200 {"erasures":[` + states + `],"next_cursor":null}`},
 		{"list with a service's token", "service", list, "", nil, nil, "403 forbidden: this token may not make this call"},

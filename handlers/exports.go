@@ -25,13 +25,13 @@ const exportContents = "One JSON document with everything that an erasure would 
 	"It does not say who hides from the user. If the connection breaks, the document is incomplete: ask again."
 
 var (
-	exportSelf = exportOperation("exportSelf", "Get everything that is stored about oneself")
-	exportUser = exportOperation("exportUser", "Get everything that is stored about a user")
+	exportSelf = exportOperation("exportSelf", "Get everything that is stored about oneself", "")
+	exportUser = exportOperation("exportUser", "Get everything that is stored about a user", " Nor has it the addresses of the user's browsers.")
 )
 
-func exportOperation(id, summary string) operation {
+func exportOperation(id, summary, without string) operation {
 	return operation{
-		id: id, summary: summary, description: exportContents,
+		id: id, summary: summary, description: exportContents + without,
 		errors: []models.Code{models.CodeUserNotFound}, responses: exportResponses, report: always, export: true,
 	}
 }
@@ -47,16 +47,16 @@ func exportResponses() map[string]*huma.Response {
 }
 
 func (h *erasureHandlers) exportSelf(ctx context.Context, user models.UserID, _ *OnBehalf) (*huma.StreamResponse, error) {
-	return h.export(ctx, user)
+	return h.export(ctx, user, true)
 }
 
 func (h *erasureHandlers) exportUser(ctx context.Context, in *eraseUserInput) (*huma.StreamResponse, error) {
-	return h.export(ctx, in.ID)
+	return h.export(ctx, in.ID, false)
 }
 
-// export streams the document.
-func (h *erasureHandlers) export(ctx context.Context, user models.UserID) (*huma.StreamResponse, error) {
-	write, err := h.erasures.Export(ctx, user)
+// export streams the document, with the user's secrets if it is the user's own.
+func (h *erasureHandlers) export(ctx context.Context, user models.UserID, own bool) (*huma.StreamResponse, error) {
+	write, err := h.erasures.Export(ctx, user, own)
 	if err != nil {
 		return nil, err
 	}

@@ -78,6 +78,8 @@ type ExportSection struct {
 	// Key holds columns of which no two rows have the same. It is the order in which pages
 	// are read.
 	Key []string
+	// Secret leaves the section out of an export by an operator: only the user may have it.
+	Secret bool
 	// Each calls fn with each item; nil if there is a query.
 	Each func(ctx context.Context, user RowID, fn func(item any) error) error
 }

@@ -129,6 +129,7 @@ func (s *simulation) build(ctx context.Context, addr string) error {
 		return err
 	}
 	cfg.Webhooks = []config.Webhook{target}
+	cfg.Push.Subject = "mailto:demo@example.com" // a browser of the demo can be told, too
 	if cfg.Jobs.DigestCron, err = digestCron(s.clock(), cfg.Boards[0].TimeZone); err != nil {
 		return err
 	}

@@ -138,13 +138,21 @@ func setFirstRow(t testing.TB, env *testenv.Env, row models.RowID) {
 	}
 }
 
+// zedBrowser subscribes a browser of zed whose push service never answers. The keys are those of the
+// example of RFC 8291.
+const zedBrowser = `{"endpoint":"http://127.0.0.1:9/of-zed","keys":{"p256dh":"BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",` +
+	`"auth":"BTBZMqHH6r4Tts7J_aSIgg"},"tell":["likes"]}`
+
 // newErasable starts a service in which zed has left something everywhere: in archived days,
 // one of them with scores that are equal in time, archived and running events, lists of
 // others, decisions of operators, dead letters and webhooks.
 func newErasable(t *testing.T, env *testenv.Env) *server {
 	t.Helper()
 	setFirstRow(t, env, zedRow)
-	s := newServer(t, env, withEvents, newBackend(t).use, func(c *config.Config) { c.Boards[0].ReviewAbove = 60_000 })
+	s := newServer(t, env, withEvents, newBackend(t).use, func(c *config.Config) {
+		c.Boards[0].ReviewAbove = 60_000
+		c.Push = config.Push{Subject: "mailto:ops@example.com", PrivateNetwork: true}
+	})
 	s.waitForStartJobs()
 	s.want(s.service("PUT", "/v1/users/"+formerZed, `{"nickname":"Zed"}`), 200, nil)
 	s.want(s.service("POST", "/v1/users/"+formerZed+"/rename", `{"to":"zed|4711"}`), 204, nil)
@@ -166,6 +174,7 @@ func newErasable(t *testing.T, env *testenv.Env) *server {
 	s.want(s.service("POST", "/v1/boards/gifts/increments", zedEvent), 200, nil)
 	s.want(s.service("POST", "/v1/boards/active/increments", strings.Replace(zedEvent, "gift-1", "step-1", 1)), 200, nil)
 
+	s.want(s.as(zed, "PUT", "/v1/me/push", zedBrowser), 200, nil)
 	s.want(s.as(zed, "POST", "/v1/friends/requests", `{"user_id":"ann"}`), 201, nil)
 	s.want(s.as("ann", "POST", "/v1/friends/requests/zed%7C4711/accept", nil), 200, nil)
 	s.want(s.as(zed, "PUT", "/v1/boards/steps/likes/ann", nil), 204, nil)
@@ -258,7 +267,7 @@ func TestErasure(t *testing.T) {
 	for _, name := range []string{
 		"users", "renames", "friendships", "friend_requests", "privacy_choices", "groups", "group_members", "archived_scores",
 		"score_events", "score_totals", "likes", "corrections", "reported_scores", "reviews", "audit_log", "dead_letters",
-		"webhook_deliveries", "board", "user", "user-id", "friends", "not-shown", "group",
+		"webhook_deliveries", "push_subscriptions", "board", "user", "user-id", "friends", "not-shown", "group",
 	} {
 		if !slices.ContainsFunc(before, func(found string) bool { return strings.HasPrefix(found, name) }) {
 			t.Errorf("the test leaves nothing in %s: %v", name, before)
@@ -302,11 +311,14 @@ func (s *server) checkExport() {
 	}
 	for _, name := range []string{
 		"profile", "former_ids", "current_scores", "friends", "friend_requests", "choices", "groups", "likes_given", "likes_received", "archived_scores", "increments", "totals", "corrections",
-		"reported_scores", "reviews", "operator_actions", "dead_letters", "webhooks",
+		"reported_scores", "reviews", "operator_actions", "dead_letters", "webhooks", "push_subscriptions", "push_browsers",
 	} {
 		if list, _ := sections[name].([]any); len(list) == 0 {
 			s.t.Errorf("the export has no %s: %v", name, sections[name])
 		}
+	}
+	if of := s.admin("GET", "/v1/admin/users/zed%7C4711/export", nil); !strings.Contains(string(of.body), `"tell":["likes"]`) || strings.Contains(string(of.body), "of-zed") {
+		s.t.Errorf("an operator gets %s", of.body)
 	}
 	text := string(a.body)
 	if strings.Contains(text, models.RowID(zedRow).String()) || strings.Contains(text, "dee") {

@@ -424,7 +424,7 @@ export interface paths {
         };
         /**
          * Get everything that is stored about a user
-         * @description One JSON document with everything that an erasure would remove: profile, friends, requests, choices, groups, current and archived scores, increments, corrections, and what operators and webhooks have of the user. It does not say who hides from the user. If the connection breaks, the document is incomplete: ask again. A user may make two of the calls about many days at a time; a further one waits for a second and is then 429 `busy`.
+         * @description One JSON document with everything that an erasure would remove: profile, friends, requests, choices, groups, current and archived scores, increments, corrections, and what operators and webhooks have of the user. It does not say who hides from the user. If the connection breaks, the document is incomplete: ask again. Nor has it the addresses of the user's browsers. A user may make two of the calls about many days at a time; a further one waits for a second and is then 429 `busy`.
          *
          *     With a token of scope admin.
          */
@@ -446,7 +446,7 @@ export interface paths {
         };
         /**
          * List deliveries of webhooks
-         * @description The deliveries of webhooks, newest first, each with its last attempts. Finished ones are kept for 30 days; `?state=failed` lists those that were given up.
+         * @description The deliveries of webhooks, and with target `push` of notices to browsers, newest first, each with its last attempts. Finished ones are kept for 30 days, notices for a day; `?state=failed` lists those that were given up.
          *
          *     With a token of scope admin.
          */
@@ -470,7 +470,7 @@ export interface paths {
         put?: never;
         /**
          * Send a delivery of a webhook again
-         * @description Sends the delivery again, whatever its state, with the same webhook-id, and attempts it for three days. With `?dry_run=true` nothing changes.
+         * @description Sends the delivery again, whatever its state, with the same webhook-id, and attempts it for as long as a new one. With `?dry_run=true` nothing changes.
          *
          *     With a token of scope admin.
          */
@@ -3406,11 +3406,11 @@ export interface components {
              */
             next_attempt_at: string | null;
             /**
-             * @description waiting: it is attempted until it succeeds. failed: it was given up after three days, or because more than a million waited. dropped: a person in it was erased before it was delivered
+             * @description waiting: it is attempted until it succeeds. failed: it was given up after three days (a notice after hours), or because more than a million waited. dropped: a person in it was erased or hid before it was delivered, or the browser is gone
              * @enum {string}
              */
             state: "waiting" | "delivered" | "failed" | "dropped";
-            /** @description The address that it is sent to */
+            /** @description The address that it is sent to; push for a notice to a browser */
             target: string;
             /** @description The header webhook-id, which is the same for every attempt and every target */
             webhook_id: string;
@@ -5053,7 +5053,7 @@ export interface operations {
     listWebhookDeliveries: {
         parameters: {
             query?: {
-                /** @description Deliveries to this address only */
+                /** @description Deliveries to this address only; push: notices */
                 target?: string;
                 /** @description Deliveries of this event only */
                 event?: "friend.requested" | "friend.accepted" | "like.given" | "board.final" | "digest.ready";

@@ -11,13 +11,13 @@ import (
 )
 
 // Export returns a function that writes everything that is stored about a user as one JSON
-// document: what an erasure would remove. It has no row ids, and of others only the user
+// document: what an erasure would remove, without what is secret unless it is the user's own. It has no row ids, and of others only the user
 // ids that the user knows; not who hides from them. After an error the document is
 // incomplete. Memory does not grow with the document, and while a section is written no connection
 // is held. One query for each section or exportRows of it, each within pageTimeout, and one round
 // trip to Redis. CodeUserNotFound if there is no such user.
 func (s *Service) Export(
-	ctx context.Context, user models.UserID,
+	ctx context.Context, user models.UserID, own bool,
 ) (write func(context.Context, io.Writer) error, err error) {
 	row, err := s.o.Directory.FindOne(ctx, user)
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *Service) Export(
 		d.member("user_id", user)
 		d.member("exported_at", models.TimestampOf(s.now()))
 		for _, subject := range s.o.Subjects {
-			if err := s.export(ctx, d, &subject, row); err != nil {
+			if err := s.export(ctx, d, &subject, row, own); err != nil {
 				return models.Unavailable("export "+subject.Name, err)
 			}
 		}
@@ -99,8 +99,11 @@ func (d *document) end() error {
 }
 
 // export writes what is stored about a user of a subject.
-func (s *Service) export(ctx context.Context, d *document, subject *models.Subject, row models.RowID) error {
+func (s *Service) export(ctx context.Context, d *document, subject *models.Subject, row models.RowID, own bool) error {
 	for _, one := range subject.Export {
+		if one.Secret && !own {
+			continue
+		}
 		add := func(item any) error {
 			d.item(item)
 			return d.err

@@ -78,8 +78,8 @@ func (s *Store) overview(ctx context.Context, now time.Time) (o Overview, err er
 	err = db.Raw(`SELECT
 		(SELECT count(*) FROM board_archives WHERE state = 'failed') AS archive_failed,
 		(SELECT count(*) FROM dead_letters) AS dead_letters,
-		(SELECT count(*) FROM webhook_deliveries WHERE state = 'waiting') AS deliveries_waiting,
-		(SELECT count(*) FROM webhook_deliveries WHERE finished_at IS NOT NULL AND state = 'failed') AS deliveries_failed,
+		(SELECT count(*) FROM webhook_deliveries WHERE state = 'waiting' AND target <> 'push') AS deliveries_waiting,
+		(SELECT count(*) FROM webhook_deliveries WHERE finished_at IS NOT NULL AND state = 'failed' AND target <> 'push') AS deliveries_failed,
 		(SELECT count(*) FROM open_reviews) AS reviews_open,
 		(SELECT count(DISTINCT correction_id) FROM pending_corrections) AS corrections_pending`).Scan(&o.Work).Error
 	return o, err
