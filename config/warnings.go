@@ -45,7 +45,10 @@ func (c *Config) Warnings() []string {
 	digests := slices.ContainsFunc(c.Webhooks, func(w Webhook) bool {
 		return len(w.Events) == 0 || slices.Contains(w.Events, string(models.OutcomeDigestReady))
 	})
-	warn(c.Jobs.DigestCron != "" && !digests, "jobs.digest_cron is set, but no webhook wants digest.ready: there are no digests")
+	warn(c.Jobs.DigestCron != "" && !digests && c.Push.Subject == "",
+		"jobs.digest_cron is set, but no webhook wants digest.ready, and push.subject is not set: there are no digests")
+	warn(public && c.Push.Subject != "" && c.Push.PrivateNetwork,
+		"push.private_network is set: every user can let this service send to addresses of its own network")
 	for _, w := range c.Webhooks {
 		warn(strings.HasPrefix(strings.ToLower(w.URL), "http:") && !w.PrivateNetwork,
 			"webhooks has "+w.URL+", which is not https: anybody on the way can read who is friends with whom")

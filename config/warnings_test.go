@@ -41,6 +41,11 @@ func TestWarnings(t *testing.T) {
 		{"a webhook over http on a private network", func(c *config.Config) {
 			c.Webhooks = []config.Webhook{{URL: "http://backend/hook", PrivateNetwork: true}}
 		}, ""},
+		{"digests for nobody", func(c *config.Config) { c.Jobs.DigestCron = "0 20 * * *" }, "jobs.digest_cron is set, but"},
+		{"digests for browsers", func(c *config.Config) { c.Jobs.DigestCron, c.Push.Subject = "0 20 * * *", "mailto:a@a.example" }, ""},
+		{"a private push service", func(c *config.Config) {
+			c.HTTP.Addr, c.Push = ":80", config.Push{Subject: "mailto:a@a.example", PrivateNetwork: true}
+		}, "push.private_network is set"},
 		{"a random secret", func(c *config.Config) { c.Auth.HS256Secret = random }, ""},
 		{"one letter", func(c *config.Config) { c.Auth.HS256Secret = strings.Repeat("s", 64) }, "auth.hs256_secret is easy to guess"},
 		{"a word again and again", func(c *config.Config) { c.Auth.HS256Secret = strings.Repeat("password", 8) }, "auth.hs256_secret is easy to guess"},

@@ -28,7 +28,7 @@ const strangersSQL = `
 	ALTER TABLE users SET (autovacuum_enabled = off); ALTER TABLE friendships SET (autovacuum_enabled = off);
 	ALTER TABLE friend_requests SET (autovacuum_enabled = off); ALTER TABLE privacy_choices SET (autovacuum_enabled = off);
 	ALTER TABLE likes SET (autovacuum_enabled = off); ALTER TABLE groups SET (autovacuum_enabled = off);
-	ALTER TABLE group_members SET (autovacuum_enabled = off);
+	ALTER TABLE group_members SET (autovacuum_enabled = off); ALTER TABLE push_subscriptions SET (autovacuum_enabled = off);
 	INSERT INTO users (external_id, friend_count, created_at) SELECT g, CASE WHEN g <= 30 THEN 200 ELSE 50 END, now() FROM generate_series(1, %[1]d) g;
 	CREATE TEMPORARY TABLE pairs AS SELECT u, u + 100 + 37 * f AS f FROM generate_series(1, 30) u, generate_series(1, 200) f
 		UNION SELECT u, u + 1 FROM generate_series(10000, %[1]d - 1) u;
@@ -39,6 +39,8 @@ const strangersSQL = `
 	INSERT INTO groups (external_id, name, created_at) SELECT 'g' || u, '', now() FROM generate_series(1, 20000) u;
 	INSERT INTO group_members SELECT CASE WHEN u <= 30 THEN u ELSE u %% 20000 + 1 END, f, now() FROM pairs
 		UNION SELECT u, u, now() FROM generate_series(1, 30) u;
+	INSERT INTO push_subscriptions (user_id, endpoint, endpoint_hash, p256dh, auth, tell_passed, tell_likes, tell_requests, tell_digest, time_zone, created_at)
+		SELECT u, 'https://push.example/' || u, sha256(u::text::bytea), '', '', true, true, true, true, '', now() FROM generate_series(101, %[1]d) u;
 	DROP TABLE pairs`
 
 // No call reads much more than is about its caller: right after an import, when Postgres has
@@ -73,7 +75,9 @@ func TestCallsReadByIndex(t *testing.T) {
 		calls := 0
 		t.Run(state.name, func(t *testing.T) {
 			env := *env // the end of the service closes its connections
-			s := newServerOf(t, testenv.Open(t, &env), func(o *app.Options) { o.Roles = app.Roles{API: true} })
+			s := newServerOf(t, testenv.Open(t, &env), func(o *app.Options) {
+				o.Roles, o.Config.Push.Subject = app.Roles{API: true}, "mailto:ops@example.com"
+			})
 			for range 3 {
 				next++
 				calls += callEverything(s, next, today)
@@ -149,7 +153,10 @@ func callEverything(s *server, user int, today string) (calls int) {
 		{"GET", "/v1/muted", ""},
 		{"GET", "/v1/me", ""},
 		{"GET", "/v1/me/privacy", ""},
+		{"PUT", "/v1/me/push", `{"tell":["passed"]}`},
+		{"GET", "/v1/me/push", ""},
 		{"GET", "/v1/me/export", ""},
+		{"DELETE", "/v1/me/push", ""},
 		{"POST", "/v1/friends/requests", fmt.Sprintf(`{"user_id":%q}`, stranger)},
 		{"PUT", "/v1/blocked/" + stranger, ""},
 		{"DELETE", "/v1/friends/" + friend, ""},

@@ -37,7 +37,7 @@ func New(o Options) *Service { return &Service{o: o} }
 // Give stores that the viewer of a query likes a user's score. Repeating it changes nothing.
 // CodeNotFound if the viewer is not shown such a score, CodeValidationFailed if the two are
 // the same, otherwise the errors of ranking.Service.Score. One statement besides those of
-// Score, or a transaction of four if a backend hears of likes.
+// Score, or a transaction of up to five if a backend or browsers hear of likes.
 func (s *Service) Give(ctx context.Context, q ranking.Query, user models.UserID) error {
 	if user == q.Viewer {
 		return models.Invalid("path.id", "is the user who calls")
