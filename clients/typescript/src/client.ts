@@ -16,9 +16,17 @@ type PathOf<O> = O extends { parameters: { path: infer X } } ? { path: X } : { p
 type QueryOf<O> = O extends { parameters: { query?: infer X } }
   ? { query?: { [K in keyof X]: X[K] | null } }
   : { query?: never };
-type BodyOf<O> = O extends { requestBody: { content: { 'application/json': infer X } } }
+type JSONBody<X> = { content: { 'application/json': X } };
+type BodyOf<O> = O extends { requestBody: JSONBody<infer X> }
   ? { body: X }
-  : { body?: never };
+  : O extends { requestBody?: infer B }
+    ? OptionalBody<NonNullable<B>>
+    : { body?: never };
+type OptionalBody<B> = [B] extends [never]
+  ? { body?: never }
+  : B extends JSONBody<infer X>
+    ? { body?: X }
+    : { body?: never };
 type JSONOf<R> = R extends { content: { 'application/json': infer X } } ? X : null;
 
 /** The parameters and body of a call. Parameters that are null or undefined are left out. */
