@@ -297,6 +297,27 @@ func TestNamesAndNumbers(t *testing.T) {
 	p.goTo("#/friends")
 	p.until("the own number is there", "document.querySelector('.ask .hint b')?.textContent === '1'")
 	p.screenshot("own-number-390")
+
+	// Pictures tell people without a name apart.
+	requests := []any{}
+	for _, user := range []int{1001, 2001} {
+		request := entry(user, 1, 1)
+		request["nickname"], request["direction"] = "", "incoming"
+		requests = append(requests, request)
+	}
+	f.returns("GET /v1/friends/requests", map[string]any{"requests": requests})
+	p.goTo("#/groups")
+	p.goTo("#/friends")
+	const pictures = "[...document.querySelectorAll('.person-actions')].map((e) => e.parentElement.querySelector('.avatar').textContent.trim()).join()"
+	p.until("both requests are there", pictures+" === '1001,2001'")
+	same, _ := ask[[]string](p, `import(document.querySelector('script').src.replace('app.js', 'components.js')).then(({ initials, avatarHue }) => {
+		const ids = Array.from({ length: 1000 }, (_, i) => [String(1000 + i), String(20_000 + i), 'user-' + i]).flat();
+		const pictures = ids.map((id) => initials('', id) + ' ' + avatarHue(id));
+		return pictures.filter((picture, i) => pictures.indexOf(picture) !== i);
+	})`)
+	if len(same) > 0 {
+		t.Errorf("of 3,000 people %d have the picture of another one: %q", len(same), same)
+	}
 }
 
 // Who rises is drawn above those who are passed, and the viewer's row says how many

@@ -53,13 +53,14 @@ const firstGrapheme = (text) =>
   graphemes.segment(text)[Symbol.iterator]().next().value?.segment ?? '';
 
 // initials returns the initials of the first and the last word of a name. Of a
-// name in Han characters it returns the last character, as is usual there.
+// name in Han characters it returns the last character, as is usual there. Without a name
+// it returns the end of the id, long enough to tell numbers such as 1001 and 2001 apart.
 export function initials(name, id) {
   const words = stripBidi(name)
     .split(/\s+/)
     .map((word) => word.replace(/^[^\p{L}\p{N}\p{Extended_Pictographic}]+/u, ''))
     .filter(Boolean);
-  if (words.length === 0) return id.slice(-2);
+  if (words.length === 0) return id.slice(-4);
   if (/^\p{Script=Han}+$/u.test(words[0])) return words[0].slice(-1);
   const first = firstGrapheme(words[0]);
   const last = words.length > 1 ? firstGrapheme(words.at(-1)) : '';
@@ -82,11 +83,12 @@ export function Avatar({ user, size = '' }) {
   const [broken, setBroken] = useState(false);
   const picture = broken ? null : sameOrigin(user.avatar_url);
   const style = { '--hue': String(avatarHue(keyOf(user))) };
-  return html`<span class=${`avatar ${size}`} style=${style} aria-hidden="true">
+  const text = initials(user.nickname, user.user_id ?? '?');
+  return html`<span class=${`avatar ${size} ${text.length > 2 ? 'tight' : ''}`} style=${style} aria-hidden="true">
     ${
       picture
         ? html`<img src=${picture} alt="" loading="lazy" onError=${() => setBroken(true)} />`
-        : initials(user.nickname, user.user_id ?? '?')
+        : text
     }
   </span>`;
 }

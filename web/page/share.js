@@ -43,9 +43,10 @@ function drawLine(context, entry, y) {
   const place = { x: margin + 40, size: 42, weight: 700, colour: '#402c00', align: 'center' };
   disc(context, place.x, y, 40, medals[entry.rank - 1]);
   write(context, String(entry.rank), { ...place, y: y + 15 });
-  const person = { x: margin + 160, size: 40, align: 'center' };
+  const text = initials(entry.nickname, entry.user_id);
+  const person = { x: margin + 160, size: text.length > 2 ? 32 : 40, align: 'center' };
   disc(context, person.x, y, 50, `hsl(${avatarHue(entry.user_id)} 42% 34%)`);
-  write(context, initials(entry.nickname, entry.user_id), { ...person, y: y + 14 });
+  write(context, text, { ...person, y: y + 14 });
   const name = stripBidi(nameOf(entry));
   write(context, name, { x: margin + 240, y: y + 16, size: 46, most: 420 });
   const score = formatNumber(entry.score);
