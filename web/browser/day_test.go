@@ -47,7 +47,7 @@ func TestYesterday(t *testing.T) {
 	f.daysOf(rankingFrom(1, 2, 3, 1, 4), past(3, 1, 2, 4))
 	p := newPage(t, phone)
 	p.signIn(f.URL, fakeToken())
-	const want = "Yesterday You came 2nd of 4"
+	const want = "Yesterday You came 2nd of 4 among friends"
 	p.until("the line says "+want, "document.querySelector('.yesterday')?.innerText.replace(/\\s+/g, ' ') === '"+want+"'")
 	if height := eval[float64](p, "document.querySelector('.yesterday').offsetHeight"); height > 48 {
 		t.Errorf("the line is %.0f pixels high", height)

@@ -80,7 +80,7 @@ export function DayExtras({ session, circle, ranking, past, reload, notify, onEx
   }, [ranking.me?.likes]);
   return html`${
     past
-      ? html`<${PastDayCard} ranking=${ranking} likes=${own} />`
+      ? html`<${PastDayCard} ...${{ ranking, circle }} likes=${own} />`
       : html`<${Yesterday} ...${{ session, circle, date: ranking.date }} />`
   }
     ${likes.dialog}`;

@@ -21,11 +21,11 @@ function Podium({ entries }) {
   </ol>`;
 }
 
-// partsOf returns in a few words each how a day went. likes is undefined as long as it is not known.
-function partsOf({ me, champion, total }, likes) {
+// partsOf returns in a few words each how a day went, among whom. likes is undefined as long as it is not known.
+function partsOf({ me, champion, total }, among, likes) {
   const name = html`<${Name} user=${champion} />`;
   const parts = [
-    me && t('digestPlace', { place: formatRank(me.rank), total: formatNumber(total) }),
+    me && t('digestPlace', { place: formatRank(me.rank), total: formatNumber(total), among }),
     me?.user_id !== champion.user_id && tRich('digestFirst', { name }),
     likes > 0 && t('digestLikes', { n: formatNumber(likes), count: likes }),
   ].filter(Boolean);
@@ -33,14 +33,14 @@ function partsOf({ me, champion, total }, likes) {
 }
 
 // PastDayCard is the card of a past day, on its own screen.
-export function PastDayCard({ ranking, likes }) {
+export function PastDayCard({ ranking, circle, likes }) {
   if (!ranking.champion) return null;
   const title = t(ranking.final ? 'dayResult' : 'daySoFar');
   return html`<section class="card day-card" aria-label=${title}>
     <${Podium} entries=${ranking.entries} />
     <div class="day-card-text">
       <h2>${title}</h2>
-      <p class="digest">${partsOf(ranking, likes)}</p>
+      <p class="digest">${partsOf(ranking, circle.among, likes)}</p>
     </div>
   </section>`;
 }
@@ -54,6 +54,6 @@ export function Yesterday({ session, circle, date }) {
   if (!ranking?.champion) return null;
   return html`<p class="card yesterday">
     <a href=${circle.href('day', day)}>${t('yesterday')}</a>
-    <span class="digest">${partsOf(ranking)[0]}</span>
+    <span class="digest">${partsOf(ranking, circle.among)[0]}</span>
   </p>`;
 }

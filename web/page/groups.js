@@ -88,6 +88,7 @@ const groupCircle = (board, id, challenge) => ({
   group: id,
   challenge,
   label: t('inTheGroup'),
+  among: t('inTheGroupShort'),
   emptyDay: t('emptyGroupDay'),
   href: (...parts) => groupHref(id, parts.join('/')),
   rowHref: () => undefined,

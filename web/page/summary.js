@@ -1,7 +1,7 @@
-// What somebody's days add up to: the week, the month, the year and the streak.
+// What somebody's days add up to: the week, the month and the streak.
 import { useFetch } from './data.js';
 import { ErrorNotice, SegmentedControl } from './components.js';
-import { addTexts, formatDay, formatNumber, t } from './i18n.js';
+import { addTexts, formatNumber, t } from './i18n.js';
 import { goalKey, read, store } from './storage.js';
 import { texts } from './translations-history.js';
 import { html, useRef, useState } from './view.js';
@@ -59,22 +59,16 @@ export function Summary({ session, friend }) {
   }
   if (!sums) {
     const tile = (i) => html`<div class="tile card ghostly" key=${i}></div>`;
-    return html`<div class="tiles ghosts" aria-hidden="true">${[0, 1, 2, 3].map(tile)}</div>
+    return html`<div class="tiles ghosts" aria-hidden="true">${[0, 1].map(tile)}</div>
       <div class="streak card ghostly" aria-hidden="true"></div>`;
   }
-  const { week, month, average, best, streak } = sums;
+  const { week, month, best, streak } = sums;
   if (!best) return null;
   return html`<section class="sums" aria-labelledby="sums">
     <h2 id="sums">${t('sums')}</h2>
     <dl class="tiles">
       <${Tile} label=${t('week')} value=${formatNumber(week)} note=${t('weekNote')} />
       <${Tile} label=${t('month')} value=${formatNumber(month)} note=${t('monthNote')} />
-      <${Tile}
-        label=${t('average')}
-        value=${average === null ? '–' : formatNumber(average)}
-        note=${t('yearNote')}
-      />
-      <${Tile} label=${t('best')} value=${formatNumber(best.score)} note=${formatDay(best.date)} />
     </dl>
     <${Streak} streak=${streak} goal=${goal} onGoal=${chooseGoal} />
   </section>`;

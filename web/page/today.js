@@ -115,14 +115,14 @@ function HeroWithoutScore({ ranking, state, view, correction, stale }) {
 }
 
 // Hero shows the viewer's rank and score, large.
-function Hero({ ranking, state, view, correction, stale, share }) {
+function Hero({ ranking, circle, state, view, correction, stale, share }) {
   const { me, entries, total } = ranking;
   if (!me) return html`<${HeroWithoutScore} ...${{ ranking, state, view, correction, stale }} />`;
   const best = entries[0]?.score;
   const outOf = t('outOf', { total: formatNumber(total) });
   const [prefix, rank, suffix] = rankParts(me.rank);
   const scale = best > 0 ? me.score / best : 1;
-  return html`<section class="hero" aria-label=${`${formatRank(me.rank)} ${outOf}`}>
+  return html`<section class="hero" aria-label=${`${formatRank(me.rank)} ${outOf} ${circle.among}`}>
     <${Champion} ranking=${ranking} />
     ${share?.()}
     <div class="figures">
@@ -132,6 +132,7 @@ function Hero({ ranking, state, view, correction, stale, share }) {
       </span>
       <span class="figures-text">
         <span class="label">${outOf}</span>
+        <span class="label">${circle.among}</span>
         <${StatusPill} state=${state} final=${ranking.final} />
       </span>
       <span class="big score-big"><${AnimatedNumber} value=${me.score} /></span>
@@ -192,11 +193,12 @@ function DemoActions({ session, ranking, refresh, notify }) {
 }
 
 // friendCircle returns the circle of the viewer's friends. A circle is people who are
-// ranked among themselves: the path of their ranking, texts, and the addresses of its
-// screens and rows. href() is that of today, and href('day', …) that of a past day.
+// ranked among themselves: the path of their ranking, texts (among says it within a sentence), and
+// the addresses of its screens and rows. href() is that of today, and href('day', …) that of a past day.
 export const friendCircle = (board) => ({
   path: `/v1/boards/${board}/friends`,
   label: t('amongFriends'),
+  among: t('amongFriendsShort'),
   emptyDay: t('emptyDayHint'),
   href: (...parts) => `#/${parts.join('/')}`,
   rowHref: (id) => `#/history/${encodeURIComponent(id)}`,
@@ -401,7 +403,7 @@ export function RankingScreen(props) {
   const [extras, onExtras] = useState({});
   const stale = ranking && (state === 'offline' || state === 'error');
   const hero = ranking
-    ? html`<${Hero} ...${{ ranking, state, view, correction }} stale=${stale && result} share=${extras.share} />`
+    ? html`<${Hero} ...${{ ranking, circle, state, view, correction }} stale=${stale && result} share=${extras.share} />`
     : html`<${HeroSkeleton} />`;
   const showActions = session.people && refresh;
   useTitle((view.past || period !== 'day') && view.title);
