@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp/kb"
 )
 
 // daysOf lets a fake service have a ranking today and another one on the day before, both
@@ -89,6 +91,45 @@ func TestPodium(t *testing.T) {
 	p.screenshot("empty-day-390")
 }
 
+// The card says how much of the goal is reached and what is left of the day. The goal is proposed from
+// the last days, until another one is chosen, which the page keeps.
+func TestGoal(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	ranking := rankingFrom(1, 2, 1)
+	ranking["me"].(map[string]any)["score"] = 3150
+	f.ranks(ranking)
+	f.handle("GET /v1/boards/steps/history", func(w http.ResponseWriter, r *http.Request) {
+		if query := r.URL.Query(); query.Get("from") != "2026-11-06" || query.Get("to") != dayBefore {
+			t.Errorf("the page asks for the days %v", query)
+		}
+		respond(w, http.StatusOK, map[string]any{"entries": []any{map[string]any{"date": dayBefore, "score": 6201}, map[string]any{"date": "2026-11-07", "score": 6200}}})
+	})
+	p := newPage(t, phone)
+	p.signIn(f.URL, fakeToken())
+	const (
+		aim = "document.querySelector('.hero .aim').innerText.trim().replace(/\\s*\\n\\s*/g, ' · ')"
+		bar = "new DOMMatrix(document.querySelector('.hero .bar > span').style.transform).a"
+	)
+	p.until("a goal is proposed", "document.querySelector('.hero button.aim') !== null && "+aim+".startsWith('of 6,300 · 7 h left')")
+	p.until("the bar is half full", bar+" === 0.5")
+	p.typeIn(".aim", kb.Enter)
+	p.until("the dialog says where the goal is from", "document.querySelector('#goal-hint')?.textContent.includes('6,300') === true")
+	p.checkAccess("goal")
+	p.screenshot("goal-390")
+	p.set("#goal", "0")
+	p.click("dialog .strong")
+	p.until("a goal of 0 is refused", "document.querySelector('#goal-wrong').textContent !== ''")
+	p.set("#goal", "3,000")
+	p.click("dialog .strong")
+	p.until("the goal is reached", dialogClosed+" && "+aim+".startsWith('✓ 3,000') && "+bar+" === 1")
+	if !eval[bool](p, "document.activeElement.matches('.aim')") {
+		t.Error("after the dialog another control has the focus")
+	}
+	p.signIn(f.URL, fakeToken())
+	p.until("the goal is kept", "document.querySelector('.hero button.aim') !== null && "+aim+".startsWith('✓ 3,000')")
+}
+
 // Rows have an arrow for places won and lost since the last look, until the next day. What
 // is kept for that has no user ids.
 func TestPlacesSinceTheLastLook(t *testing.T) {
@@ -122,6 +163,9 @@ func TestPlacesSinceTheLastLook(t *testing.T) {
 	p.until("there are arrows", arrows+" === '▲1,▲3,▼2,,▼2'")
 	if got := eval[string](p, "document.querySelector('.own .move .visually-hidden').textContent"); got != "Up 3 places since your last look" {
 		t.Errorf("a screen reader says %q", got)
+	}
+	if got := eval[string](p, "document.querySelector('.hero .move').textContent.replace(/\\s+/g, ' ').trim()"); got != "▲3Up 3 places since your last look" {
+		t.Errorf("the card says %q", got)
 	}
 	p.screenshot("places-390")
 	if kept := eval[string](p, "localStorage.places"); strings.Contains(kept, "telling") || !strings.Contains(kept, "places") {

@@ -78,8 +78,8 @@ func (p *page) checkFirstLoad(base string) {
 		}
 	}
 	p.t.Logf("the first load is %.1f KB, and %.1f KB follow", first/1000, later/1000)
-	if first == 0 || first >= 60_000 || later >= 25_000 {
-		p.t.Errorf("the first load is %.0f bytes, want less than 60,000; %.0f follow, want less than 25,000", first, later)
+	if first == 0 || first >= 60_000 || later >= 27_000 {
+		p.t.Errorf("the first load is %.0f bytes, want less than 60,000; %.0f follow, want less than 27,000", first, later)
 	}
 }
 

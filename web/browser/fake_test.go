@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"stepboard/web"
 )
@@ -64,12 +65,15 @@ func newFakeService(t *testing.T, demo bool) *fakeService {
 		f.Close()
 	})
 	f.returns("GET /v1/boards", map[string]any{"boards": []any{
-		map[string]any{"name": "steps", "kind": "daily", "time_zone": "Asia/Shanghai", "current": map[string]any{"date": fakeDay}},
+		map[string]any{"name": "steps", "kind": "daily", "time_zone": "Asia/Shanghai", "current": map[string]any{
+			"date": fakeDay, "ends_at": time.Now().Add(7*time.Hour + 30*time.Minute).UTC().Format(time.RFC3339),
+		}},
 		map[string]any{"name": "gifts", "kind": "event", "time_zone": "Asia/Shanghai", "current": map[string]any{
 			"starts_at": "2020-01-01T00:00:00Z", "ends_at": "2099-01-01T00:00:00Z",
 		}},
 	}})
 	f.returns("GET /v1/boards/steps/friends", rankingFrom(1))
+	f.returns("GET /v1/boards/steps/history", map[string]any{"entries": []any{}, "partial": false})
 	f.returns("GET /v1/boards/steps/me", map[string]any{"score": nil, "correction": nil})
 	f.returns("GET /v1/me", map[string]any{"user_id": "1", "nickname": "User 1", "avatar_url": ""})
 	f.returns("GET /v1/boards/steps/summary", map[string]any{

@@ -7,6 +7,7 @@ import (
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // friendsOf returns a ranking of n people, the viewer at a place.
@@ -56,6 +57,76 @@ func TestFirstScreen(t *testing.T) {
 	}
 }
 
+// Whoever is far down sees their own row, too: above the navigation, until the list is scrolled to it.
+func TestOwnRowIsOnTheFirstScreen(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	f.ranks(friendsOf(19, 15))
+	p := newPage(t, phone)
+	p.reduceMotion()
+	p.signIn(f.URL, fakeToken())
+	p.until("the ranking is there", rankingShown)
+	const (
+		own  = "document.querySelector('.ranking .own').getBoundingClientRect()"
+		tabs = "document.querySelector('.tabs').getBoundingClientRect().top"
+	)
+	for _, v := range []viewport{phone, {width: 320, height: 568}, {width: 1440, height: 900}} {
+		p.emulate(v)
+		p.until("the window has its size", fmt.Sprintf("innerWidth === %d", v.width))
+		bottom := tabs
+		if v.width > 900 {
+			bottom = "innerHeight"
+		}
+		p.until("the own row is above the edge", own+".bottom <= "+bottom+" + 1.5 && "+own+".top > "+listTop)
+		if v.width < 900 && !eval[bool](p, own+".bottom > "+bottom+" - 1.5") {
+			t.Errorf("at %d pixels the row is not at the edge", v.width)
+		}
+		p.screenshot(fmt.Sprintf("own-row-%d", v.width))
+	}
+	p.emulate(phone)
+	eval[any](p, "scrollTo(0, document.documentElement.scrollHeight)")
+	p.until("the row is at its place", "(() => { const rows = [...document.querySelectorAll('.ranking > li')]; return Math.abs(rows[14].getBoundingClientRect().top - rows[13].getBoundingClientRect().bottom) < 1; })()")
+}
+
+// With letters of twice the size the first screen has a row of the ranking, too. The navigation is
+// behind one button, and the period is chosen from a list.
+func TestFirstScreenWithLargeLetters(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	f.fillScreens()
+	f.ranks(friendsOf(19, 15))
+	p := newPage(t, phone)
+	p.reduceMotion()
+	p.signIn(f.URL, fakeToken())
+	p.until("the ranking is there", rankingShown)
+	p.setLetters(32)
+	for _, v := range []viewport{phone, {width: 320, height: 568}} {
+		p.emulate(v)
+		p.until("the window has its size", fmt.Sprintf("innerWidth === %d && getComputedStyle(document.documentElement).fontSize === '32px'", v.width))
+		for _, language := range []string{"en", "zh-CN"} {
+			p.speak(language)
+			p.waitForAnswers()
+			if bottom := eval[float64](p, "document.querySelector('.ranking > li').getBoundingClientRect().bottom"); bottom > float64(v.height) {
+				t.Errorf("%dx%d in %s: the first row ends at %.0f", v.width, v.height, language, bottom)
+			}
+			p.screenshot(fmt.Sprintf("large-letters-%d-%s", v.width, language))
+		}
+	}
+	const open = "document.querySelector('.menu-button').getAttribute('aria-expanded') === 'true' && document.querySelector('.tabs a').checkVisibility()"
+	p.typeIn(".menu-button", kb.Enter)
+	p.until("the menu is open", open)
+	p.press(kb.Escape)
+	p.until("the menu is closed", "!("+open+") && document.activeElement.matches('.menu-button')")
+	p.press(kb.Enter)
+	p.until("the menu is open", open)
+	p.typeIn(".tabs a[href='#/history']", kb.Enter)
+	p.until("the history is there", "location.hash === '#/history' && !("+open+")")
+	p.goTo("#/")
+	p.until("the ranking is there again", rankingShown)
+	p.set(".period-bar select", "week")
+	p.until("the week is there", "location.hash === '#/week'")
+}
+
 // Nothing moves while the page loads over a slow network, and neither what comes later nor a
 // lost connection moves the list.
 func TestNothingMovesTheList(t *testing.T) {
@@ -90,6 +161,22 @@ func TestNothingMovesTheList(t *testing.T) {
 		}
 	}
 	unmoved("what is loaded later")
+	p.until("the visitor can walk", "document.querySelector('.actions .button') !== null")
+	for _, v := range []viewport{phone, {width: 320, height: 568}, desktop} {
+		p.emulate(v)
+		p.until("the window has its size", fmt.Sprintf("innerWidth === %d", v.width))
+		if covered := eval[[]string](p, `(() => {
+			const button = document.querySelector('.actions .button').getBoundingClientRect();
+			return [...document.querySelectorAll('.row, .hero, .period-name, .picker, .top a, .top summary')].filter((e) => {
+				const box = e.getBoundingClientRect();
+				return box.left < button.right && box.right > button.left && box.top < button.bottom && box.bottom > button.top;
+			}).map((e) => e.className + e.tagName);
+		})()`); len(covered) > 0 {
+			t.Errorf("at %d pixels the button to walk covers %q", v.width, covered)
+		}
+	}
+	p.emulate(phone)
+	p.until("it is a phone again", "innerWidth === 390")
 	f.refuses("GET /v1/boards/steps/friends/stream", http.StatusServiceUnavailable, "unavailable")
 	f.refuses("GET /v1/boards/steps/friends", http.StatusServiceUnavailable, "unavailable")
 	f.CloseClientConnections()
@@ -97,9 +184,6 @@ func TestNothingMovesTheList(t *testing.T) {
 	unmoved("a lost connection")
 	p.screenshot("stale-390")
 	own := "document.querySelector('.own').getBoundingClientRect().top"
-	if eval[bool](p, "getComputedStyle(document.querySelector('.own')).position === 'sticky'") {
-		t.Error("the viewer's row sticks beside the hero")
-	}
 	eval[any](p, "scrollTo(0, 700)")
 	p.until("the viewer's row sticks below the bar", own+" === document.querySelector('.top').getBoundingClientRect().bottom")
 	p.screenshot("scrolled-390")

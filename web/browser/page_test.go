@@ -363,7 +363,7 @@ func TestOvertaking(t *testing.T) {
 	}
 	f.ranks(rankingFrom(1, append(slices.Clone(users), 1)...))
 	p.until("the viewer is far down", "document.querySelector('.own .rank')?.textContent === '39'")
-	eval[any](p, "scrollTo(0, 500)") // beside the hero the row does not stick
+	eval[any](p, "scrollTo(0, 500)")
 	eval[any](p, "document.getAnimations().forEach((a) => { if (a.playState === 'paused') a.finish(); })")
 	f.ranks(rankingFrom(1, append(slices.Clone(users[:30]), append([]int{1}, users[30:]...)...)...))
 	p.until("the row says how many were passed", "document.querySelector('.own .passed')?.textContent === '▲ 8 passed'")
@@ -497,7 +497,6 @@ func TestHeartInLargeLetters(t *testing.T) {
 	p.until("the heart is there", "document.querySelector('.own .heart') !== null")
 	p.setLetters(32)
 	p.until("text has its size", "getComputedStyle(document.documentElement).fontSize === '32px'")
-	eval[any](p, "document.querySelector('.columns').classList.add('hero-gone')")
 	if !eval[bool](p, `(() => {
 		const [row, heart] = ['.own', '.own .heart'].map((e) => document.querySelector(e).getBoundingClientRect());
 		return heart.top >= row.top - 1 && heart.bottom <= row.bottom + 1;

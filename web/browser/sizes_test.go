@@ -124,7 +124,7 @@ func TestSizes(t *testing.T) {
 					where := fmt.Sprintf("%s-%dx%d-letters-%d-%s", s.name, v.width, v.height, pixels, language)
 					p.checkLayout(where)
 					p.checkNames(where, pixels)
-					if eval[bool](p, `[...document.querySelectorAll('.tabs .badge')].some((badge) => {
+					if eval[bool](p, `[...document.querySelectorAll('.tabs a .badge')].some((badge) => {
 						const [text, box] = [badge.parentElement.querySelector('.icon + span'), badge].map((e) => e.getBoundingClientRect());
 						return box.left < text.right && box.right > text.left && box.top < text.bottom && box.bottom > text.top;
 					})`) {

@@ -197,6 +197,35 @@ function AccountMenu({ people, user, onSwitch, onLocale }) {
 
 const importBadges = () => import('./badges.js');
 
+// Tabs is the navigation. With large letters it is behind a button, which other sizes hide. It closes
+// with Escape, and when another screen opens.
+function Tabs({ title, badges, Badge }) {
+  const [open, setOpen] = useState(false);
+  const button = useRef(null);
+  const close = ({ key }) => {
+    if (!open || key !== 'Escape') return;
+    setOpen(false);
+    button.current.focus();
+  };
+  const badge = ({ name }) =>
+    badges[name] > 0 && html`<${Badge} key=${name} tab=${name} n=${badges[name]} />`;
+  const link = ({ name, href }) => html`<a
+    key=${name}
+    href=${href}
+    aria-current=${name === title ? 'page' : undefined}
+    onClick=${() => setOpen(false)}
+  >
+    <${Icon} name=${name} /><span>${t(name)}</span>
+    ${badge({ name })}
+  </a>`;
+  return html`<nav class=${open ? 'tabs open' : 'tabs'} aria-label=${t('main')} onKeyDown=${close}>
+    <button class="menu-button" ref=${button} aria-expanded=${String(open)} onClick=${() => setOpen(!open)}>
+      ${t('menu')} ${!open && tabs.map(badge)}
+    </button>
+    ${tabs.map(link)}
+  </nav>`;
+}
+
 function Layout({ session, title, onSwitch, onLocale, children }) {
   const { people, user } = session;
   const later = useLater(importBadges, session.today);
@@ -205,20 +234,12 @@ function Layout({ session, title, onSwitch, onLocale, children }) {
     event.preventDefault();
     document.getElementById('main').focus();
   };
-  const link = ({ name, href }) => html`<a
-    key=${name}
-    href=${href}
-    aria-current=${name === title ? 'page' : undefined}
-  >
-    <${Icon} name=${name} /><span>${t(name)}</span>
-    ${badges[name] > 0 && html`<${later.Badge} tab=${name} n=${badges[name]} />`}
-  </a>`;
   return html`<a class="skip" href="#main" onClick=${skip}>${t('skip')}</a>
     <header class="top">
       <a class="brand" href="#/" aria-label="Stepboard">
         <img src=${assetOf('icon.svg')} alt="" width="28" height="28" /><span>Stepboard</span>
       </a>
-      <nav class="tabs" aria-label=${t('main')}>${tabs.map(link)}</nav>
+      <${Tabs} ...${{ title, badges }} Badge=${later?.Badge} />
       <${AccountMenu} ...${{ people, user, onSwitch, onLocale }} />
     </header>
     ${later && html`<${later.Badges} key=${`${session.token} ${title}`} ...${{ session, onBadges }} tab=${title} />`}

@@ -13,12 +13,12 @@ import {
   addTexts,
   boardTitle,
   formatDateTime,
-  formatDuration,
   formatLongDay,
   formatNumber,
   t,
   tCapitalized,
 } from './i18n.js';
+import { formatDuration } from './duration.js';
 import { RankingList } from './ranking.js';
 import { friendCircle } from './today.js';
 import { texts } from './translations-boards.js';

@@ -2,7 +2,10 @@
 // day and the picture to share. It is loaded once the ranking is shown.
 import { seeLikes } from './badges.js';
 import { Icon, prefersReducedMotion } from './components.js';
+import { useFetch } from './data.js';
 import { PastDayCard, Yesterday } from './digest.js';
+import { formatDuration } from './duration.js';
+import { useGoal, useGoalDialog } from './goal.js';
 import { addTexts, formatNumber, t } from './i18n.js';
 import { useLikes } from './likes.js';
 import { useMoves } from './moves.js';
@@ -22,6 +25,8 @@ function Move({ places }) {
 }
 
 const celebratedPlaces = 3;
+
+const minute = 60_000; // milliseconds
 
 // useCelebration celebrates when the viewer reaches the first three of more people.
 function useCelebration(me, total, notify) {
@@ -61,9 +66,39 @@ function ShareButton({ circle, ranking, notify }) {
     }`;
 }
 
-// DayExtras shows the card of a past day, or the line about yesterday, and calls onExtras with two
-// functions: after(entry, own) returns what a row has beside its link, and share() a button to share
-// the day, or nothing. reload fetches a past day again.
+// useLeft returns how much is left of today in words: whole hours, or minutes in the last one. It returns
+// nothing if the service does not know when the day ends, and after it has ended.
+function useLeft({ token, board }, past) {
+  const [{ data }] = useFetch(token, past ? null : '/v1/boards');
+  const [, redraw] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => redraw((n) => n + 1), minute);
+    return () => clearInterval(timer);
+  }, []);
+  const { ends_at: end } = data?.boards.find(({ name }) => name === board)?.current ?? {};
+  const left = Date.parse(end) - Date.now();
+  if (!(left > 0)) return '';
+  return t('left', { time: formatDuration(Math.max(left, minute), 1) });
+}
+
+// Aim says below the viewer's score how much of the goal it is, and what is left of the day. It leads to
+// the dialog that changes the goal.
+function Aim({ score, goal, left, onClick }) {
+  if (!goal)
+    return html`<span class="aim">${left && html`<span></span><span>${left}</span>`}</span>`;
+  const n = formatNumber(goal);
+  const reached = score >= goal;
+  return html`<button class="aim" aria-haspopup="dialog" onClick=${onClick}>
+    <span class="aim-goal">${reached ? t('goalReached', { n }) : t('ofGoal', { n })}</span>
+    <span>${left}</span>
+    <span class="visually-hidden">${t('goalChange')}</span>
+  </button>`;
+}
+
+// DayExtras shows the card of a past day, or the line about yesterday, and calls onExtras with
+// functions and the goal: after(entry, own) returns what a row has beside its link, share() a button to
+// share the day, or nothing, moved() the places that the viewer has won or lost, and aim(score) the goal
+// and what is left of the day. reload fetches a past day again.
 export function DayExtras({ session, circle, ranking, past, reload, notify, onExtras }) {
   const likes = useLikes({ session, ranking, reload, notify });
   const whose = `${session.user.user_id} ${circle.path}`;
@@ -71,8 +106,22 @@ export function DayExtras({ session, circle, ranking, past, reload, notify, onEx
   useCelebration(past ? null : ranking.me, ranking.total, notify);
   const after = (entry, own) => html`<${Move} places=${movesOf(entry)} />
     ${likes.heart(entry, own)}`;
+  const [goal, choose] = useGoal(session, past ? null : ranking.date);
+  const left = useLeft(session, past);
+  const [goalDialog, openGoal] = useGoalDialog({
+    session,
+    today: ranking.date,
+    goal,
+    choose,
+    notify,
+  });
+  const moved = () => ranking.me && html`<${Move} places=${movesOf(ranking.me)} />`;
+  const aim = (score) => !past && html`<${Aim} ...${{ score, goal, left }} onClick=${openGoal} />`;
   const share = () => ranking.me && html`<${ShareButton} ...${{ circle, ranking, notify }} />`;
-  useLayoutEffect(() => onExtras({ after, share }), [ranking, likes.version]);
+  useLayoutEffect(
+    () => onExtras({ after, share, moved, aim, goal }),
+    [ranking, likes.version, goal, left],
+  );
   useEffect(() => () => onExtras({}), []);
   const own = ranking.me && likes.of(ranking.me)?.likes;
   useEffect(() => {
@@ -83,7 +132,7 @@ export function DayExtras({ session, circle, ranking, past, reload, notify, onEx
       ? html`<${PastDayCard} ...${{ ranking, circle }} likes=${own} />`
       : html`<${Yesterday} ...${{ session, circle, date: ranking.date }} />`
   }
-    ${likes.dialog}`;
+    ${likes.dialog} ${goalDialog}`;
 }
 
 // DayLikes is DayExtras for a list of people that has hearts on its rows and nothing else. The

@@ -173,7 +173,7 @@ function Title({ friend, user }) {
   </header>`;
 }
 
-function UserHistory({ session, friend, onError }) {
+function UserHistory({ session, friend, notify, onError }) {
   const query = friend ? `?for=${encodeURIComponent(friend.user_id)}` : '';
   const path = `/v1/boards/${session.board}/history${query}`;
   const [{ data, error }, retry] = useFetch(session.token, path);
@@ -218,7 +218,7 @@ function UserHistory({ session, friend, onError }) {
         selected=${chosen}
         onSelect=${setSelected}
       />
-      <${Summary} session=${session} friend=${friend} />
+      <${Summary} ...${{ session, friend, today, notify }} />
       <${Days} entries=${entries} stats=${stats} own=${!friend} />`;
   };
   return html`<div class="page"><${Title} friend=${friend} user=${session.user} />${content()}</div>`;
@@ -244,9 +244,9 @@ function useProfile(token, id) {
   return profile;
 }
 
-export function History({ session, path: [id], onError }) {
+export function History({ session, path: [id], notify, onError }) {
   const friendId = id && id !== session.user.user_id ? id : null;
   const profile = useProfile(session.token, friendId);
   const friend = friendId && profile;
-  return html`<${UserHistory} key=${friend?.user_id} ...${{ session, friend, onError }} />`;
+  return html`<${UserHistory} key=${friend?.user_id} ...${{ session, friend, notify, onError }} />`;
 }

@@ -139,23 +139,6 @@ export function isDay(text) {
   return /^\d{4}-\d\d-\d\d$/.test(text) && !isNaN(midnight(text)) && addDays(text, 0) === text;
 }
 
-// formatDuration returns a time in milliseconds in its two largest units.
-export function formatDuration(ms) {
-  const s = Math.max(0, Math.floor(ms / 1000));
-  const units = [
-    ['d', Math.floor(s / 86400)],
-    ['h', Math.floor(s / 3600) % 24],
-    ['min', Math.floor(s / 60) % 60],
-    ['s', s % 60],
-  ];
-  let largest = units.findIndex(([, n]) => n > 0);
-  if (largest < 0) largest = units.length - 1;
-  return units
-    .slice(largest, largest + 2)
-    .map(([unit, n]) => t(unit, { n }))
-    .join(' ');
-}
-
 // stripBidi removes the characters that change the direction of the text after
 // them. Use it for names in plain text, such as attributes.
 export const stripBidi = (name) =>

@@ -54,7 +54,9 @@ export function useMoves(whose, ranking) {
   const shown = useRef(null);
   const [, redraw] = useState(0);
   if (ranking) {
-    const places = Object.fromEntries(ranking.entries.map((entry) => [hash(entry), entry.rank]));
+    const places = Object.fromEntries(
+      [...ranking.entries, ranking.me ?? []].flat().map((entry) => [hash(entry), entry.rank]),
+    );
     shown.current = { key, date: ranking.date, places };
   }
   useEffect(() => {

@@ -11,7 +11,7 @@ export const assetOf = (name) => new URL(name, import.meta.url).href;
 // Below a path, another app of the same origin may have keys of the same names.
 const keyOf = (key) => (basePath ? `${basePath}/${key}` : key);
 
-// goalKey has the goal of the streak.
+// goalKey has the goal of a day.
 export const goalKey = 'goal';
 
 // seenLikesKey has the viewer, a day, and how many likes of the viewer's score of it were seen.

@@ -1,20 +1,12 @@
 // What somebody's days add up to: the week, the month and the streak.
 import { useFetch } from './data.js';
-import { ErrorNotice, SegmentedControl } from './components.js';
+import { ErrorNotice } from './components.js';
+import { useGoal, useGoalDialog } from './goal.js';
 import { addTexts, formatNumber, t } from './i18n.js';
-import { goalKey, read, store } from './storage.js';
 import { texts } from './translations-history.js';
-import { html, useRef, useState } from './view.js';
+import { html, useRef } from './view.js';
 
 addTexts(texts);
-
-const goals = [5000, 8000, 10000];
-
-// keptGoal returns the goal that the visitor chose.
-function keptGoal() {
-  const kept = Number(read(goalKey));
-  return goals.includes(kept) ? kept : goals[1];
-}
 
 // Tile shows a figure in a list of them.
 export function Tile({ label, value, note }) {
@@ -24,9 +16,8 @@ export function Tile({ label, value, note }) {
   </div>`;
 }
 
-function Streak({ streak, goal, onGoal }) {
+function Streak({ streak, goal, onClick }) {
   const { current, longest } = streak;
-  const options = goals.map((n) => [n, formatNumber(n)]);
   return html`<section class="streak card" aria-label=${t('streak')}>
     <div>
       <span class="label">${t('streak')}</span>
@@ -34,26 +25,23 @@ function Streak({ streak, goal, onGoal }) {
       <span class="label">${t('longest', { n: formatNumber(longest), count: longest })}</span>
     </div>
     <div>
-      <span class="label" aria-hidden="true">${t('goal')}</span>
-      <${SegmentedControl} label=${t('goal')} options=${options} value=${goal} onChange=${onGoal} />
+      <span class="label">${t('goal')}</span>
+      <button class="button" aria-haspopup="dialog" onClick=${onClick}>${t('goalSteps', { n: formatNumber(goal) })}</button>
     </div>
   </section>`;
 }
 
 // Summary shows the sums of the viewer's days, or of a friend's.
-export function Summary({ session, friend }) {
-  const [goal, setGoal] = useState(keptGoal);
+export function Summary({ session, friend, today, notify }) {
+  const [goal, choose] = useGoal(session, today);
+  const [dialog, open] = useGoalDialog({ session, today, goal, choose, notify });
   const whose = friend ? `&for=${encodeURIComponent(friend.user_id)}` : '';
-  const path = `/v1/boards/${session.board}/summary?goal=${goal}${whose}`;
+  const path = goal && `/v1/boards/${session.board}/summary?goal=${goal}${whose}`;
   const [{ data, state, error }, retry] = useFetch(session.token, path);
   // While another goal is asked for, the last answer stays.
   const last = useRef(null);
   if (data) last.current = data;
   const sums = last.current;
-  const chooseGoal = (chosen) => {
-    setGoal(chosen);
-    store(goalKey, chosen);
-  };
   if (!sums && state !== 'loading') {
     return html`<section class="card"><${ErrorNotice} error=${error} retry=${retry} /></section>`;
   }
@@ -70,6 +58,7 @@ export function Summary({ session, friend }) {
       <${Tile} label=${t('week')} value=${formatNumber(week)} note=${t('weekNote')} />
       <${Tile} label=${t('month')} value=${formatNumber(month)} note=${t('monthNote')} />
     </dl>
-    <${Streak} streak=${streak} goal=${goal} onGoal=${chooseGoal} />
+    <${Streak} streak=${streak} goal=${goal} onClick=${open} />
+    ${dialog}
   </section>`;
 }

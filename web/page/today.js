@@ -1,5 +1,5 @@
 // The ranking of a circle of people today, and the screen of all of its rankings.
-import { fetchJSON, longestPage, tryAgain, useFetch, useLiveRanking, usePages } from './data.js';
+import { longestPage, tryAgain, useFetch, useLiveRanking, usePages } from './data.js';
 import {
   AnimatedNumber,
   Avatar,
@@ -33,7 +33,6 @@ import { RankingList } from './ranking.js';
 import { html, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 
 const firstLimit = 50;
-const maxSteps = 100000;
 const stripLength = 14;
 
 // neighbours returns the entries just ahead of and behind the viewer.
@@ -99,7 +98,7 @@ function HeroNote({ stale, correction, children }) {
 }
 
 // HeroWithoutScore stands for Hero if the viewer has no score.
-function HeroWithoutScore({ ranking, state, view, correction, stale }) {
+function HeroWithoutScore({ ranking, state, view, correction, stale, aim }) {
   const { champion } = ranking;
   const excluded = correction === 'excluded';
   return html`<section class=${champion ? 'hero quiet' : 'hero quiet bare'}>
@@ -107,6 +106,7 @@ function HeroWithoutScore({ ranking, state, view, correction, stale }) {
     <div class="figures">
       <h2>${excluded ? t('notRanked') : view.noScore}</h2>
       <${StatusPill} state=${state} final=${ranking.final} />
+      ${aim}
     </div>
     <${HeroNote} stale=${stale} correction=${excluded && correction}>
       <p class="goal">${view.noScoreHint}</p>
@@ -115,27 +115,35 @@ function HeroWithoutScore({ ranking, state, view, correction, stale }) {
 }
 
 // Hero shows the viewer's rank and score, large.
-function Hero({ ranking, circle, state, view, correction, stale, share }) {
+function Hero({ ranking, circle, state, view, correction, stale, extras }) {
   const { me, entries, total } = ranking;
-  if (!me) return html`<${HeroWithoutScore} ...${{ ranking, state, view, correction, stale }} />`;
+  const aim =
+    ranking.date && !view.past && (extras.aim?.(me?.score ?? 0) || html`<span class="aim"></span>`);
+  if (!me)
+    return html`<${HeroWithoutScore} ...${{ ranking, state, view, correction, stale, aim }} />`;
   const best = entries[0]?.score;
   const outOf = t('outOf', { total: formatNumber(total) });
   const [prefix, rank, suffix] = rankParts(me.rank);
-  const scale = best > 0 ? me.score / best : 1;
+  // The bar of today is as long as the part of the goal that is reached; others are as in the list.
+  const whole = aim ? extras.goal : best;
+  const scale = whole > 0 ? Math.min(1, me.score / whole) : Number(!aim);
   return html`<section class="hero" aria-label=${`${formatRank(me.rank)} ${outOf} ${circle.among}`}>
     <${Champion} ranking=${ranking} />
-    ${share?.()}
+    ${extras.share?.()}
     <div class="figures">
       <span class="big">
         <small>${prefix}</small><span key=${rank} class="fresh">${rank}</span>
         <small>${suffix}</small>
       </span>
       <span class="figures-text">
-        <span class="label">${outOf}</span>
+        <span class="label">${outOf} ${extras.moved?.()}</span>
         <span class="label">${circle.among}</span>
         <${StatusPill} state=${state} final=${ranking.final} />
       </span>
-      <span class="big score-big"><${AnimatedNumber} value=${me.score} /></span>
+      <span class="own-score">
+        <span class="big score-big"><${AnimatedNumber} value=${me.score} /></span>
+        ${aim}
+      </span>
     </div>
     <div class="bar wide"><span style=${{ transform: `scaleX(${scale})` }}></span></div>
     <${HeroNote} stale=${stale} correction=${correction}>
@@ -145,52 +153,6 @@ function Hero({ ranking, circle, state, view, correction, stale, share }) {
 }
 
 const HeroSkeleton = () => html`<section class="hero quiet ghostly" aria-hidden="true"></section>`;
-
-// DemoActions lets a visitor of the demo walk and give.
-function DemoActions({ session, ranking, refresh, notify }) {
-  const [busy, setBusy] = useState(false);
-  const run = async (action) => {
-    setBusy(true);
-    try {
-      notify(await action());
-    } catch (error) {
-      notify(error.status === 0 ? t('notSent') : errorText(error));
-    }
-    setBusy(false);
-  };
-  const walk = async (steps) => {
-    const board = `/v1/boards/${session.board}`;
-    const before = (await fetchJSON(session.token, `${board}/me`)).score ?? 0;
-    const score = Math.min(before + steps, maxSteps);
-    if (score === before) return t('stepsFull');
-    const body = { date: ranking.date, score };
-    await fetchJSON(session.token, `${board}/scores`, { method: 'POST', body });
-    await refresh();
-    return t('walked', { n: formatNumber(score - before), count: score - before });
-  };
-  const give = async () => {
-    const body = { user_id: session.user.user_id };
-    const { coins } = await fetchJSON(session.token, '/demo/gift', { method: 'POST', body });
-    return t('gave', { n: formatNumber(coins), count: coins });
-  };
-  const walkButton = (n) => html`<button
-    class="button"
-    key=${n}
-    disabled=${busy}
-    onClick=${() => run(() => walk(n))}
-  >
-    <${Icon} name="walk" />${t('addSteps', { n: formatNumber(n) })}
-  </button>`;
-  return html`<section class="actions" aria-label=${t('demo')}>
-    <div class="actions-text"><h2>${t('demo')}</h2><p>${t('demoHint')}</p></div>
-    <div class="buttons">
-      ${[500, 3000].map(walkButton)}
-      <button class="button gift" disabled=${busy} onClick=${() => run(give)}>
-        <${Icon} name="gift" />${t('gift')}
-      </button>
-    </div>
-  </section>`;
-}
 
 // friendCircle returns the circle of the viewer's friends. A circle is people who are
 // ranked among themselves: the path of their ranking, texts (among says it within a sentence), and
@@ -275,13 +237,21 @@ export function Strip({ label, length, current, before, item, today, selected, h
 }
 
 // When is the period of a ranking in the upper bar of a phone, where there is no room for a
-// strip. The bar is the layout's and the period the screen's, so that it is laid over the bar.
-function When({ view: { when, name, title } }) {
+// strip. The bar is the layout's and the period the screen's, so that it is laid over the bar. With
+// large letters it has a list of the kinds of periods, too, in place of the segments.
+function When({ view: { when, name, title }, options, period, choose }) {
   const { today, selected, hrefOf, current } = when ?? {};
+  const option = ([key, text]) => html`<option key=${key} value=${key} selected=${key === period}>
+    ${text}
+  </option>`;
+  const isNow = selected === current;
   return html`<div class="period-bar">
-    <span class="name period-name" aria-hidden="true">${name ?? title}</span>
+    <select aria-label=${t('period')} onChange=${(event) => choose(event.target.value)}>
+      ${options.map(option)}
+    </select>
+    <span class=${isNow ? 'name period-name now' : 'name period-name'} aria-hidden="true">${name ?? title}</span>
     ${when && html`<${DatePicker} ...${{ today, selected, hrefOf }} />`}
-    ${when && selected !== current && html`<a class="to-now" href=${hrefOf(today)}>${t('today')}</a>`}
+    ${when && !isNow && html`<a class="to-now" href=${hrefOf(today)}>${t('today')}</a>`}
   </div>`;
 }
 
@@ -310,14 +280,15 @@ export function DayStrip({ today, selected, hrefOf }) {
   />`;
 }
 
-// Periods chooses between the rankings of a day, a week, a month and a group's challenge.
-function Periods({ circle, period }) {
+// periodsOf returns {options, choose, period}, to choose between the rankings of a day, a week, a month
+// and a group's challenge.
+function periodsOf(circle, period) {
   const keys = ['day', 'week', 'month', circle.challenge && 'challenge'].filter(Boolean);
   const options = keys.map((key) => [key, t(`per_${key}`)]);
   const choose = (key) => {
     location.hash = circle.href(...(key === 'day' ? [] : [key]));
   };
-  return html`<${SegmentedControl} label=${t('period')} value=${period} ...${{ options, onChange: choose }} />`;
+  return { options, choose, period };
 }
 
 function Ranking(props) {
@@ -373,20 +344,8 @@ function useCorrection({ token, board }, ranking, past) {
   return data?.correction;
 }
 
-// useHeroGone marks the columns as long as the hero is out of sight, as only then the viewer's row
-// sticks to an edge of the screen.
-function useHeroGone(columns, ranking) {
-  useEffect(() => {
-    const hero = columns.current.querySelector('.hero');
-    const observer = new IntersectionObserver((seen) =>
-      columns.current?.classList.toggle('hero-gone', !seen.at(-1).isIntersecting),
-    );
-    observer.observe(hero);
-    return () => observer.disconnect();
-  }, [Boolean(ranking), Boolean(ranking?.me)]);
-}
-
 const importDay = () => import('./day.js');
+const importDemo = () => import('./demo.js');
 
 // RankingScreen shows a ranking of a circle in a period: day, week, month, or the one of a
 // challenge. view has what differs between days and spans of days: a key, the title, the
@@ -396,24 +355,28 @@ const importDay = () => import('./day.js');
 export function RankingScreen(props) {
   const { session, circle, header, period, view, strip, result, refresh, retry, notify } = props;
   const { data: ranking, state } = result;
-  const columns = useRef(null);
-  useHeroGone(columns, ranking);
   const correction = useCorrection(session, ranking, view.past);
   const later = useLater(importDay, ranking?.date);
   const [extras, onExtras] = useState({});
   const stale = ranking && (state === 'offline' || state === 'error');
+  const periods = periodsOf(circle, period);
   const hero = ranking
-    ? html`<${Hero} ...${{ ranking, circle, state, view, correction }} stale=${stale && result} share=${extras.share} />`
+    ? html`<${Hero} ...${{ ranking, circle, state, view, correction }} stale=${stale && result} extras=${extras} />`
     : html`<${HeroSkeleton} />`;
-  const showActions = session.people && refresh;
+  const demo = useLater(importDemo, session.people && refresh && ranking);
   useTitle((view.past || period !== 'day') && view.title);
   return html`${header ?? html`<h1 class="visually-hidden" tabindex="-1">${view.title}</h1>`}
-    <${When} view=${view} />
-    <div class="columns" ref=${columns}>
+    <${When} view=${view} ...${periods} />
+    <div class="columns">
       <div class="side">
-        <${Periods} circle=${circle} period=${period} />
+        <${SegmentedControl}
+          label=${t('period')}
+          value=${period}
+          options=${periods.options}
+          onChange=${periods.choose}
+        />
         ${hero}
-        ${showActions && html`<${DemoActions} ...${{ session, ranking, refresh, notify }} />`}
+        ${demo && refresh && html`<${demo.DemoActions} ...${{ session, ranking, refresh, notify }} />`}
         ${
           later &&
           ranking?.date &&

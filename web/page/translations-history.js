@@ -28,7 +28,8 @@ export const texts = {
     streak: 'Streak',
     streakDays: { one: '{n} day', other: '{n} days' },
     longest: { one: 'The longest had {n} day.', other: 'The longest had {n} days.' },
-    goal: 'Steps that each day of a streak needs',
+    goal: 'Your goal, which each day of a streak needs',
+    goalSteps: '{n} steps a day',
   },
   'zh-CN': {
     emptyHistory: '还没有记录',
@@ -55,6 +56,7 @@ export const texts = {
     streak: '连续达标',
     streakDays: '{n} 天',
     longest: '最长 {n} 天。',
-    goal: '每天至少达到的步数',
+    goal: '你的目标，连续的每一天都要达到',
+    goalSteps: '每天 {n} 步',
   },
 };
