@@ -68,4 +68,70 @@ addEventListener('install', (event) => {
   event.waitUntil(fetch(scope, { cache: 'no-cache' }).then(keep));
 });
 
+// Notifications. The service sends what has happened, and the sentences are made here, in the language
+// that the page is in.
+const sentences = {
+  en: {
+    'rank.passed': ({ names, one }) => `${names} ${one ? 'has' : 'have'} passed you`,
+    'like.given': ({ names, one }) => `${names} ${one ? 'likes' : 'like'} your steps`,
+    'friend.requested': ({ names, one }) => `${names} ${one ? 'wants' : 'want'} to be your friend`,
+    'digest.ready': ({ rank, total }) => `Today you are number ${rank} of ${total} among friends`,
+    now: ({ rank, total }) => `You are number ${rank} of ${total} now`,
+  },
+  zh: {
+    'rank.passed': ({ names }) => `${names}超过了你`,
+    'like.given': ({ names }) => `${names}给你的步数点了赞`,
+    'friend.requested': ({ names }) => `${names}想加你为好友`,
+    'digest.ready': ({ rank, total }) => `今天你在好友中是第 ${rank} 名，共 ${total} 人`,
+    now: ({ rank, total }) => `你现在是第 ${rank} 名，共 ${total} 人`,
+  },
+};
+
+// plain returns a name that can't change the direction of the text around it.
+const plain = (name) =>
+  `\u2068${name.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '')}\u2069`;
+
+// addressOf returns what a notification leads to: the row of the first person in the list of its day, as
+// long as that is today's, or else what the service says.
+function addressOf({ type, people, date, url }) {
+  const leads = people.length > 0 && date && type !== 'digest.ready';
+  return scope + (leads ? `#/at/${encodeURIComponent(people[0].user_id)}/${date}` : url);
+}
+
+async function tell({ type, people: given, rank, total, ...rest }) {
+  const people = given ?? [];
+  const kept = await caches.match(`${scope}locale`, { cacheName: `told ${scope}` });
+  const language = (await kept?.text()) ?? navigator.language;
+  const locale = language.startsWith('zh') ? 'zh' : 'en';
+  const names = people.map(({ user_id: id, nickname }) => plain(nickname || `#${id}`));
+  const values = { rank, total, one: names.length === 1 };
+  values.names = new Intl.ListFormat(language).format(names);
+  const sentence = sentences[locale][type];
+  if (!sentence) return;
+  const build = buildOf((await (await matchKept(scope))?.text()) ?? '');
+  await registration.showNotification(sentence(values), {
+    body: type === 'rank.passed' && rank > 0 && total > 0 ? sentences[locale].now(values) : '',
+    lang: language,
+    tag: type, // a later one of the same type replaces it
+    icon: build && `${scope}${build}page/icon-192.png`,
+    data: addressOf({ type, people, ...rest }),
+  });
+}
+
+addEventListener('push', (event) => event.waitUntil(tell(event.data.json())));
+
+// open shows an address in a window of the page that is open, or in a new one.
+async function open(address) {
+  const windows = await clients.matchAll({ type: 'window' });
+  const page = windows.find(({ url }) => new URL(url).pathname === new URL(scope).pathname);
+  if (!page) return clients.openWindow(address);
+  await page.focus();
+  return page.navigate(address);
+}
+
+addEventListener('notificationclick', (event) => {
+  event.notification.close();
+  event.waitUntil(open(event.notification.data));
+});
+
 addEventListener('activate', (event) => event.waitUntil(clients.claim()));

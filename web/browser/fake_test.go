@@ -88,6 +88,7 @@ func newFakeService(t *testing.T, demo bool) *fakeService {
 	f.returns("GET /v1/group-invites/KX7WQ2M5A4TDZBNC", map[string]any{
 		"group_id": "g1", "name": "Family", "owner_id": "2", "nickname": "User 2", "avatar_url": "", "members": 12, "member": false,
 	})
+	f.returns("GET /v1/me/push", map[string]any{"vapid_public_key": nil, "subscriptions": []any{}})
 	f.returns("GET /v1/me/invite", map[string]any{"invite_code": "KX7WQ2M5A4TDZBNC"})
 	f.returns("GET /v1/friends", map[string]any{"friends": []any{}})
 	f.returns("GET /v1/friends/requests", map[string]any{"requests": []any{}})

@@ -23,7 +23,7 @@ import {
   userOf,
 } from './session.js';
 import { forgetKept, keptForDemo, KeptRanking } from './offline.js';
-import { assetOf } from './storage.js';
+import { assetOf, pushKey, read } from './storage.js';
 import { Today } from './today.js';
 import { html, render, useCallback, useEffect, useRef, useState } from './view.js';
 
@@ -34,6 +34,7 @@ const SignIn = lazy(() => import('./sign-in.js').then((module) => module.SignIn)
 // Screens by the first part of the address. The rest is their prop path.
 const screens = {
   '': Today,
+  at: Today,
   day: lazy(() => import('./spans.js').then(({ PastDay }) => PastDay)),
   week: lazy(() => import('./spans.js').then(({ Week }) => Week)),
   month: lazy(() => import('./spans.js').then(({ Month }) => Month)),
@@ -49,7 +50,7 @@ const screens = {
 
 // The tabs, and the first parts of the addresses that belong to each.
 const tabs = [
-  { name: 'today', href: '#/', routes: ['', 'day', 'week', 'month'] },
+  { name: 'today', href: '#/', routes: ['', 'at', 'day', 'week', 'month'] },
   { name: 'history', href: '#/history', routes: ['history'] },
   { name: 'boards', href: '#/boards', routes: ['boards'] },
   { name: 'groups', href: '#/groups', routes: ['groups', 'join'] },
@@ -195,6 +196,7 @@ function AccountMenu({ people, user, onSwitch, onLocale }) {
   </details>`;
 }
 
+const importPush = () => import('./push.js');
 const importBadges = () => import('./badges.js');
 
 // Tabs is the navigation. With large letters it is behind a button, which other sizes hide. It closes
@@ -322,8 +324,20 @@ function App() {
   useFocusOnNavigation(location.hash);
   useEffect(() => setTitle('part', t(title)), [title, shownLocale]);
 
+  // Notifications that somebody else has chosen in this browser end.
+  const userId = login?.user.user_id;
+  useEffect(() => {
+    const chose = read(pushKey);
+    if (userId && chose && chose !== userId)
+      importPush().then(
+        ({ endPush }) => endPush(),
+        () => {},
+      );
+  }, [userId]);
+
   const onLocale = (newLocale) => {
     setLocale(newLocale);
+    if (read(pushKey)) importPush().then(({ keepLocale }) => keepLocale());
     showLocale(newLocale);
     announce(''); // what was said before is in the other language
   };
@@ -351,7 +365,7 @@ function App() {
   const Screen = Object.hasOwn(screens, route) ? screens[route] : Today;
   const screenProps = { session, path, notify, announce, onError, onToday: setToday };
   const leave = () => {
-    forgetKept();
+    forgetKept(token);
     signOut();
     location.hash = '#/';
   };

@@ -198,8 +198,9 @@ export function useBoard(token, name) {
 // useLiveRanking follows a board's ranking among friends, or of a group, while the page
 // can be seen, with likes if include says so, which only daily boards have. It returns
 // [{data, state, error, at}, refresh]; state is loading, live, polling, offline or error.
-// Call refresh after a change of one's own, to see it at once.
-export function useLiveRanking(token, { board, group, limit, include }) {
+// Call refresh after a change of one's own, to see it at once. onPassed, which must not change, is
+// called with those who have passed the viewer, if the viewer wants to know.
+export function useLiveRanking(token, { board, group, limit, include, onPassed }) {
   const [result, setResult] = useState({});
   const live = useRef(null);
   // The limit is not part of the key: the shorter list of the same ranking stays
@@ -212,7 +213,8 @@ export function useLiveRanking(token, { board, group, limit, include }) {
         ...(ranking && { data: ranking, at }),
         ...{ key, state, error },
       }));
-    const followed = clientOf(token).live({ board, group, limit, include, utcOffset, onChange });
+    const options = { board, group, limit, include, utcOffset, onChange, onPassed };
+    const followed = clientOf(token).live(options);
     const followVisibility = () => {
       if (document.hidden) followed.pause();
       else followed.resume();

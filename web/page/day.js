@@ -2,11 +2,11 @@
 // day and the picture to share. It is loaded once the ranking is shown.
 import { seeLikes } from './badges.js';
 import { Icon, prefersReducedMotion } from './components.js';
-import { useFetch } from './data.js';
+import { longestPage, useFetch } from './data.js';
 import { PastDayCard, Yesterday } from './digest.js';
 import { formatDuration } from './duration.js';
 import { useGoal, useGoalDialog } from './goal.js';
-import { addTexts, formatNumber, t } from './i18n.js';
+import { addTexts, formatNumber, isDay, t } from './i18n.js';
 import { useLikes } from './likes.js';
 import { useMoves } from './moves.js';
 import { texts } from './translations-day.js';
@@ -95,11 +95,34 @@ function Aim({ score, goal, left, onClick }) {
   </button>`;
 }
 
+// useArrival leads whoever comes from a notification to the row of a person, or to the day that it was of,
+// if that is over.
+function useArrival([id, day] = [], ranking, limit, raiseLimit) {
+  const arrived = useRef('');
+  useEffect(() => {
+    if (!id || arrived.current === id) return;
+    if (isDay(day) && day !== ranking.date) {
+      location.replace(`#/day/${day}`);
+      return;
+    }
+    const row = document.querySelector(`.ranking > li[data-user="${CSS.escape(id)}"]`);
+    if (!row && ranking.next_cursor && limit < longestPage) {
+      raiseLimit();
+      return;
+    }
+    arrived.current = id;
+    row?.scrollIntoView({ block: 'center' });
+    row?.querySelector('a')?.focus({ preventScroll: true });
+  }, [id, ranking]);
+}
+
 // DayExtras shows the card of a past day, or the line about yesterday, and calls onExtras with
 // functions and the goal: after(entry, own) returns what a row has beside its link, share() a button to
 // share the day, or nothing, moved() the places that the viewer has won or lost, and aim(score) the goal
 // and what is left of the day. reload fetches a past day again.
-export function DayExtras({ session, circle, ranking, past, reload, notify, onExtras }) {
+export function DayExtras(props) {
+  const { session, circle, ranking, past, reload, notify, onExtras } = props;
+  useArrival(circle.group || past ? [] : props.at, ranking, props.limit, props.raiseLimit);
   const likes = useLikes({ session, ranking, reload, notify });
   const whose = `${session.user.user_id} ${circle.path}`;
   const movesOf = useMoves(whose, past ? null : ranking);

@@ -2,7 +2,7 @@
 // which the service worker keeps. Both go when the visitor signs out.
 import { lazy } from './components.js';
 import { isDemo } from './session.js';
-import { forget, read, store } from './storage.js';
+import { forget, pushKey, read, store } from './storage.js';
 import { useEffect, useState } from './view.js';
 
 export const KeptRanking = lazy(() => import('./kept.js').then((module) => module.KeptRanking));
@@ -25,13 +25,16 @@ function readKept() {
   }
 }
 
-// forgetKept removes the ranking, the worker and the files that it keeps.
-export function forgetKept() {
+// forgetKept removes the ranking, the worker and the files that it keeps. With the token of somebody who
+// signs out, it ends the notifications, too.
+export async function forgetKept(token) {
   forget(storageKey);
-  import('./registration.js').then(
-    ({ unregister }) => unregister(),
-    () => {},
-  );
+  try {
+    if (token && read(pushKey)) await (await import('./push.js')).endPush(token);
+    await (await import('./registration.js')).unregister();
+  } catch {
+    // Without a connection the worker stays.
+  }
 }
 
 // useKept keeps the last ranking of a user's friends, for the holder of the same token. It takes what

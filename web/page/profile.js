@@ -3,6 +3,7 @@ import { fetchJSON, useFetch } from './data.js';
 import { Avatar, ErrorNotice, errorText, Name, Skeleton } from './components.js';
 import { Account } from './account.js';
 import { addTexts, t, tRich } from './i18n.js';
+import { Notices } from './notices.js';
 import { Privacy } from './privacy.js';
 import { texts } from './translations-webhooks.js';
 import { html, useState } from './view.js';
@@ -115,6 +116,7 @@ export function Profile({ session, notify, onProfile, onDeleted, signOut }) {
     </header>
     <p class="hint own-id">${tRich('ownId', { id: html`<b>${user.user_id}</b>` })}</p>
     ${form()}
+    <${Notices} ...${{ session, notify }} />
     <${Privacy} token=${token} notify=${notify} />
     <${Account} ...${{ token, notify, onDeleted }} />
     ${

@@ -1,7 +1,7 @@
 // The registration of the service worker, which keeps the page's files.
-import { basePath } from './storage.js';
+import { basePath, pushKey, read } from './storage.js';
 
-const scope = new URL(`${basePath}/`, location.href).href;
+export const scope = new URL(`${basePath}/`, location.href).href;
 const address = `${scope}worker.js`;
 const hasWorker = document.documentElement.hasAttribute('data-worker');
 // This policy lets a script be loaded from the worker's address, whatever is asked for.
@@ -16,10 +16,17 @@ export function register() {
   registering = navigator.serviceWorker.register(script).catch(() => {});
 }
 
-// unregister removes the worker, and what it keeps.
-export async function unregister() {
+// getRegistration returns the page's registration, or nothing.
+export async function getRegistration() {
   await registering;
   const registration = await navigator.serviceWorker?.getRegistration(scope);
-  if (registration?.scope === scope) await registration.unregister();
+  return registration?.scope === scope ? registration : undefined;
+}
+
+// unregister removes what the worker keeps, and the worker, too, unless notifications come through it:
+// they go on when a token has expired.
+export async function unregister() {
+  const registration = await getRegistration();
+  if (!read(pushKey)) await registration?.unregister();
   await window.caches?.delete(`page ${scope}`);
 }

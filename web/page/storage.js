@@ -17,6 +17,9 @@ export const goalKey = 'goal';
 // seenLikesKey has the viewer, a day, and how many likes of the viewer's score of it were seen.
 export const seenLikesKey = 'seen-likes';
 
+// pushKey has the user whose choice this browser's notifications are.
+export const pushKey = 'push';
+
 // read returns the text that is stored under a key, or null. Some web views have no storage.
 export function read(key) {
   try {

@@ -26,7 +26,9 @@ function Streak({ streak, goal, onClick }) {
     </div>
     <div>
       <span class="label">${t('goal')}</span>
-      <button class="button" aria-haspopup="dialog" onClick=${onClick}>${t('goalSteps', { n: formatNumber(goal) })}</button>
+      <button class="button" aria-haspopup="dialog" onClick=${onClick}>
+        ${t('goalSteps', { n: formatNumber(goal) })}
+      </button>
     </div>
   </section>`;
 }

@@ -351,9 +351,10 @@ const importDemo = () => import('./demo.js');
 // challenge. view has what differs between days and spans of days: a key, the title, the
 // label above the rank, whether it is past, and texts for a viewer without a score and for
 // an empty ranking. The header, if given, has the heading of the screen. refresh is given
-// for today alone.
+// for today alone, and at, a user id and a day, if a notification has led here.
 export function RankingScreen(props) {
   const { session, circle, header, period, view, strip, result, refresh, retry, notify } = props;
+  const { at, limit, raiseLimit } = props;
   const { data: ranking, state } = result;
   const correction = useCorrection(session, ranking, view.past);
   const later = useLater(importDay, ranking?.date);
@@ -382,7 +383,7 @@ export function RankingScreen(props) {
           ranking?.date &&
           html`<${later.DayExtras}
             key=${ranking.date}
-            ...${{ session, circle, ranking, reload: retry, notify, onExtras }}
+            ...${{ session, circle, ranking, reload: retry, notify, onExtras, at, limit, raiseLimit }}
             past=${view.past}
           />`
         }
@@ -413,6 +414,7 @@ export function useLimit(key) {
 
 export function Today({
   session,
+  path,
   circle = friendCircle(session.board),
   header,
   notify,
@@ -427,6 +429,11 @@ export function Today({
     group: circle.group,
     limit,
     include: 'likes',
+    onPassed: (passed) =>
+      import('./passed.js').then(
+        ({ sentenceOf }) => notify(sentenceOf(passed)),
+        () => {}, // the list shows it
+      ),
   });
   const result = useKept(session, circle.group, live);
   const date = result.data?.date;
@@ -451,6 +458,7 @@ export function Today({
     period="day"
     strip=${html`<${DayStrip} ...${view.when} />`}
     ...${{ session, circle, header, view, result, limit, raiseLimit, refresh, notify, announce }}
+    at=${path}
   />`;
 }
 

@@ -14,6 +14,18 @@ const pollInterval = 3000;
 // After this many polls the stream is tried again.
 const pollsBeforeStream = 5;
 
+/** Who has passed the user: the data of the webhook rank.passed. */
+export interface Passed {
+  board: string;
+  date: string;
+  user_id: string;
+  /** The user's place now, and before. */
+  rank: number;
+  was: number;
+  /** At most three. */
+  passed_by: { user_id: string; nickname: string }[];
+}
+
 export interface LiveState {
   /**
    * live: the ranking is of a stream; polling: it is fetched every few seconds; offline:
@@ -43,6 +55,8 @@ export interface LiveOptions {
    */
   utcOffset?: () => string;
   onChange: (state: LiveState) => void;
+  /** Called when somebody has passed the user, if the user wants to be told (`PUT /v1/me/push`). */
+  onPassed?: (passed: Passed) => void;
   /** False polls only. The default follows the platform: streams need AbortController and TextDecoder. */
   stream?: boolean;
 }
@@ -87,7 +101,7 @@ async function readEvents(
 /** followRanking follows the ranking among friends, or of a group, on a board. */
 export function followRanking(
   connection: Connection,
-  { board, group, limit = 50, include, utcOffset, onChange, stream = true }: LiveOptions,
+  { board, group, limit = 50, include, utcOffset, onChange, onPassed, stream = true }: LiveOptions,
 ): Live {
   const { clock } = connection;
   const path = `/v1/boards/{board}/${group ? 'groups/{group}' : 'friends'}`;
@@ -145,6 +159,7 @@ export function followRanking(
       if (run !== current) return;
       seen = true;
       if (name === 'ranking') show('live', data as Ranking);
+      if (name === 'passed') onPassed?.(data as Passed);
       if (name === 'error') failure = new StepboardError((data as Problem).status, data as Problem);
     };
     const read = async (): Promise<void> => {

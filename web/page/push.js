@@ -1,0 +1,48 @@
+// This browser's subscription to Web Push. It belongs to the viewer who chose it, and ends when they
+// sign out or somebody else signs in.
+import { fetchJSON } from './data.js';
+import { locale } from './i18n.js';
+import { getRegistration, scope } from './registration.js';
+import { forget, pushKey, store } from './storage.js';
+
+export const canSubscribe =
+  'PushManager' in window && 'Notification' in window && 'serviceWorker' in navigator;
+
+const cacheName = `told ${scope}`;
+
+// currentSubscription returns a promise of the browser's subscription, or of nothing.
+export const currentSubscription = async () =>
+  (await getRegistration())?.pushManager?.getSubscription();
+
+const bytesOf = (base64) =>
+  Uint8Array.from(atob(base64.replace(/-/g, '+').replace(/_/g, '/')), (c) => c.charCodeAt(0));
+
+// keepLocale keeps the viewer's language where the worker finds it, which makes the sentences.
+export const keepLocale = async () =>
+  (await caches.open(cacheName)).put(`${scope}locale`, new Response(locale));
+
+// subscribe subscribes the browser for a user, with the key of the service. The browser asks for its
+// permission. It returns {endpoint, keys}, or null if the permission is refused.
+export async function subscribe(key, user) {
+  const options = { userVisibleOnly: true, applicationServerKey: bytesOf(key) };
+  if ((await Notification.requestPermission()) !== 'granted') return null;
+  const { pushManager } = await navigator.serviceWorker.ready;
+  const subscription =
+    (await pushManager.getSubscription()) ?? (await pushManager.subscribe(options));
+  const { endpoint, keys } = subscription.toJSON();
+  store(pushKey, user);
+  await keepLocale();
+  return { endpoint, keys };
+}
+
+// endPush ends the browser's subscription: at the service, too, if the token is still its user's.
+// Otherwise the service hears of it from the push service.
+export async function endPush(token) {
+  forget(pushKey);
+  const subscription = await currentSubscription().catch(() => null);
+  await window.caches?.delete(cacheName);
+  if (!subscription) return;
+  const body = { endpoint: subscription.endpoint };
+  if (token) await fetchJSON(token, '/v1/me/push', { method: 'DELETE', body }).catch(() => {});
+  await subscription.unsubscribe();
+}
