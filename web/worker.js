@@ -125,8 +125,7 @@ async function open(address) {
   const windows = await clients.matchAll({ type: 'window' });
   const page = windows.find(({ url }) => new URL(url).pathname === new URL(scope).pathname);
   if (!page) return clients.openWindow(address);
-  await page.focus();
-  return page.navigate(address);
+  return (await page.navigate(address))?.focus();
 }
 
 addEventListener('notificationclick', (event) => {
