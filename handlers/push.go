@@ -12,7 +12,8 @@ type PushService interface {
 	PublicKey() string
 	List(ctx context.Context, user models.UserID) ([]models.PushSubscription, error)
 	Put(ctx context.Context, user models.UserID, c notices.Choice) (models.PushSubscription, error)
-	End(ctx context.Context, user models.UserID, endpoint string) error
+	End(ctx context.Context, user models.UserID, endpoint *string) error
+	EndAll(ctx context.Context, user models.UserID) error
 }
 
 // pushHandlers serves what users want to be told of.
@@ -91,7 +92,7 @@ func (h *pushHandlers) set(ctx context.Context, user models.UserID, in *setPushI
 var endPush = operation{
 	id:      "endPush",
 	summary: "Be told of nothing more",
-	description: "With `{\"endpoint\":\"…\"}`, end the subscription of one browser, as a page does when its user signs out. " +
+	description: "With `{\"endpoint\":\"…\"}`, end the subscription of one browser, as a page does when its user signs out; with null, the app's own. " +
 		"Without a body, end all of the user's. If there is none, nothing changes.",
 }
 
@@ -101,13 +102,12 @@ type endPushInput struct {
 }
 
 type endedSubscription struct {
-	Endpoint string `json:"endpoint" minLength:"1" maxLength:"2048" doc:"The browser's address" example:"https://push.example.net/wpush/v2/gAAAAABk"`
+	Endpoint *string `json:"endpoint" nullable:"true" minLength:"1" maxLength:"2048" doc:"The browser's address; null for the app's own" example:"https://push.example.net/wpush/v2/gAAAAABk"`
 }
 
 func (h *pushHandlers) end(ctx context.Context, user models.UserID, in *endPushInput) (*struct{}, error) {
-	endpoint := ""
-	if in.Body != nil {
-		endpoint = in.Body.Endpoint
+	if in.Body == nil {
+		return nil, h.service.EndAll(ctx, user)
 	}
-	return nil, h.service.End(ctx, user, endpoint)
+	return nil, h.service.End(ctx, user, in.Body.Endpoint)
 }

@@ -30,9 +30,14 @@ func (s telling) Put(_ context.Context, user models.UserID, c notices.Choice) (m
 	return stored, s.record("Put", user, c)
 }
 
-func (s telling) End(_ context.Context, user models.UserID, endpoint string) error {
-	return s.record("End", user, "of "+endpoint)
+func (s telling) End(_ context.Context, user models.UserID, endpoint *string) error {
+	if endpoint == nil {
+		return s.record("End", user, "of the app")
+	}
+	return s.record("End", user, "of "+*endpoint)
 }
+
+func (s telling) EndAll(_ context.Context, user models.UserID) error { return s.record("EndAll", user) }
 
 func TestPush(t *testing.T) {
 	t.Parallel()
@@ -59,10 +64,11 @@ func TestPush(t *testing.T) {
 		{"put half a pair of keys", "1001", put, `{"endpoint":"https://p.example/x","keys":{"auth":"aa"},"tell":["passed"]}`, nil, nil, "422 validation_failed: …"},
 		{"put, an unknown error", "1001", put, body, errUnknown, []string{putX}, wantInternal},
 		{"end one", "1001", end, `{"endpoint":"https://p.example/x"}`, nil, []string{"End 1001 of https://p.example/x"}, "204"},
-		{"end all", "1001", end, "", nil, []string{"End 1001 of "}, "204"},
+		{"end the app's own", "1001", end, `{"endpoint":null}`, nil, []string{"End 1001 of the app"}, "204"},
+		{"end all", "1001", end, "", nil, []string{"EndAll 1001"}, "204"},
 		{"end no address", "1001", end, `{"endpoint":""}`, nil, nil, "422 validation_failed: …"},
 		{"end, nothing named", "1001", end, `{}`, nil, nil, "422 validation_failed: …"},
-		{"end, the store is away", "1001", end, "", errUnavailable, []string{"End 1001 of "}, wantUnavailable},
+		{"end, the store is away", "1001", end, "", errUnavailable, []string{"EndAll 1001"}, wantUnavailable},
 	})
 	none := func(r *recorder) handlers.Config { return handlers.Config{Push: telling{r, ""}} }
 	runCases(t, none, []testCase{

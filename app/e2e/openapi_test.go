@@ -114,7 +114,7 @@ func TestOpenAPI(t *testing.T) {
 		"Board.open_days": true, "Board.window_hours": true, "CurrentBucket.date": true, "CurrentBucket.starts_at": true, "CurrentBucket.ends_at": true, "CurrentBucket.closes_at": true,
 		"DeadLetter.board": true, "DeadLetter.bucket": true, "DeadLetter.user_id": true, "DeadLetter.score": true, "DeadLetter.reached_at": true,
 		"Summary.average": true, "Group.owner_id": true, "Group.invite_code": true, "GroupPage.owner_id": true, "GroupPage.invite_code": true, "GroupPage.next_cursor": true,
-		"DeadLetter.payload": true, "DeadLetterSelection.through": true, "HandledDeadLetters.next_through": true, "BoardDefinition.open_days": true, "BoardDefinition.window_hours": true, "IncrementResult.score": true, "IncrementResult.reached_at": true,
+		"DeadLetter.payload": true, "DeadLetterSelection.through": true, "EndedSubscription.endpoint": true, "HandledDeadLetters.next_through": true, "BoardDefinition.open_days": true, "BoardDefinition.window_hours": true, "IncrementResult.score": true, "IncrementResult.reached_at": true,
 		"ReviewPage.next_cursor": true, "Review.date": true, "Review.user_id": true, "Review.dismissed_at": true, "Review.dismissed_by": true,
 		"Review.dismiss_reason": true,
 		"NewErasure.erasure_id": true,

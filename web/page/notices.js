@@ -85,7 +85,7 @@ export function Notices({ session: { token, user }, notify }) {
     const chosen = kinds.filter((other) => (other === kind ? wanted : tell.includes(other)));
     if (chosen.length === 0) {
       if (pushes) await endPush(token);
-      else await fetchJSON(token, path, { method: 'DELETE' });
+      else await fetchJSON(token, path, { method: 'DELETE', body: { endpoint: null } });
     } else {
       const browser = pushes ? await subscribe(key, user.user_id) : {};
       if (!browser) return t('pushDenied');

@@ -1369,7 +1369,7 @@ export interface paths {
         post?: never;
         /**
          * Be told of nothing more
-         * @description With `{"endpoint":"…"}`, end the subscription of one browser, as a page does when its user signs out. Without a body, end all of the user's. If there is none, nothing changes.
+         * @description With `{"endpoint":"…"}`, end the subscription of one browser, as a page does when its user signs out; with null, the app's own. Without a body, end all of the user's. If there is none, nothing changes.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -2042,10 +2042,10 @@ export interface components {
         };
         EndedSubscription: {
             /**
-             * @description The browser's address
+             * @description The browser's address; null for the app's own
              * @example https://push.example.net/wpush/v2/gAAAAABk
              */
-            endpoint: string;
+            endpoint: string | null;
         };
         Erasure: {
             /**

@@ -91,14 +91,23 @@ func (s *Service) Put(ctx context.Context, user models.UserID, c Choice) (models
 	return stored, models.Public("store a subscription", err)
 }
 
-// End ends the subscription of a user's browser; without an endpoint all of the user's. If there is
-// none, nothing changes. One statement.
-func (s *Service) End(ctx context.Context, user models.UserID, endpoint string) error {
+// End ends the subscription of a user's browser; nil for the app's own. If there is none, nothing
+// changes. One statement.
+func (s *Service) End(ctx context.Context, user models.UserID, endpoint *string) error {
 	row, err := s.o.Directory.FindOne(ctx, user)
 	if err != nil || row == 0 {
 		return err
 	}
 	return models.Public("end a subscription", s.o.Store.End(ctx, row, endpoint))
+}
+
+// EndAll ends all subscriptions of a user. One statement.
+func (s *Service) EndAll(ctx context.Context, user models.UserID) error {
+	row, err := s.o.Directory.FindOne(ctx, user)
+	if err != nil || row == 0 {
+		return err
+	}
+	return models.Public("end subscriptions", s.o.Store.EndAll(ctx, row))
 }
 
 // subscription returns the subscription of a choice, without its user.

@@ -94,14 +94,20 @@ func TestSubscriptions(t *testing.T) {
 		want(t, "a sixth browser", shown(t, s, "1"), []string{"- [passed]", "1 [likes]", "2 [likes]", "3 [likes]", "4 [likes]", "5 [likes]"})
 
 		for _, address := range []string{"https://push.example/3", "https://push.example/a", "https://push.example/none"} {
-			if err := s.End(ctx, "1", address); err != nil {
+			if err := s.End(ctx, "1", &address); err != nil {
 				t.Fatal(err)
 			}
 		}
 		want(t, "one ended", shown(t, s, "1"), []string{"- [passed]", "1 [likes]", "2 [likes]", "4 [likes]", "5 [likes]"})
 		want(t, "another user's", shown(t, s, "2"), []string{"a [requests]"})
+		for _, user := range []models.UserID{"1", "2", "nobody"} {
+			if err := s.End(ctx, user, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want(t, "the app's own ended", shown(t, s, "1"), []string{"1 [likes]", "2 [likes]", "4 [likes]", "5 [likes]"})
 		for _, user := range []models.UserID{"1", "1", "nobody"} {
-			if err := s.End(ctx, user, ""); err != nil {
+			if err := s.EndAll(ctx, user); err != nil {
 				t.Fatal(err)
 			}
 		}

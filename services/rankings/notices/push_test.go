@@ -327,7 +327,7 @@ func TestWhatChangesMeanwhile(t *testing.T) {
 				t.Errorf("%d deliveries were erased", got)
 			}
 		}
-		if err := p.End(t.Context(), "6", signedOut.Endpoint); err != nil {
+		if err := p.End(t.Context(), "6", &signedOut.Endpoint); err != nil {
 			t.Fatal(err)
 		}
 		p.round()

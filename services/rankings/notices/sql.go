@@ -104,14 +104,21 @@ func (s *Store) List(ctx context.Context, user models.RowID) (list []models.Push
 	return list, models.Wrap("list subscriptions", err)
 }
 
-// End ends the subscription of a user with an endpoint; all of the user's if it is empty.
-func (s *Store) End(ctx context.Context, user models.RowID, endpoint string) error {
+// End ends the subscription of a user with an endpoint; nil for the app's own.
+func (s *Store) End(ctx context.Context, user models.RowID, endpoint *string) error {
 	db := s.db.WithContext(ctx).Where("user_id = ?", user)
-	if endpoint != "" {
-		hash := sha256.Sum256([]byte(endpoint))
+	if endpoint == nil {
+		db = db.Where("endpoint IS NULL")
+	} else {
+		hash := sha256.Sum256([]byte(*endpoint))
 		db = db.Where("endpoint_hash = ?", hash[:])
 	}
-	return models.Wrap("end subscriptions", db.Delete(&models.PushSubscription{}).Error)
+	return models.Wrap("end a subscription", db.Delete(&models.PushSubscription{}).Error)
+}
+
+// EndAll ends all subscriptions of a user.
+func (s *Store) EndAll(ctx context.Context, user models.RowID) error {
+	return models.Wrap("end subscriptions", s.db.WithContext(ctx).Delete(&models.PushSubscription{}, "user_id = ?", user).Error)
 }
 
 // Subscription returns a subscription with an endpoint, or outcomes.ErrEnded. One query.
