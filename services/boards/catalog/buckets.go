@@ -80,6 +80,23 @@ func (s *Buckets) Current(b *Board, now time.Time, offset models.UTCOffset) (*mo
 	return s.cachedOr(bucket), nil
 }
 
+// CurrentIn is Current for a user whose clock is that of a time zone. It also returns when the bucket
+// ends for the user. Only for boards whose buckets are days; CodeBoardKind otherwise. No I/O.
+func (s *Buckets) CurrentIn(b *Board, now time.Time, zone *time.Location) (bucket *models.Bucket, ends time.Time, err error) {
+	if err := b.RequireDays(); err != nil {
+		return nil, time.Time{}, err
+	}
+	if !b.local {
+		bucket = s.current(b, now)
+		return bucket, bucket.EndsAt, nil
+	}
+	day := dayAt(now, zone)
+	if bucket, err = b.kind.bucketForDay(b, day, s.hotDays); err != nil {
+		return nil, time.Time{}, err
+	}
+	return s.cachedOr(bucket), startOfDay(day+1, zone), nil
+}
+
 // current returns the current bucket of a board with a time zone of its own.
 func (s *Buckets) current(b *Board, now time.Time) *models.Bucket {
 	bucket := s.propose(b, now)

@@ -51,6 +51,28 @@ func TestTodayOnALocalBoard(t *testing.T) {
 	})
 }
 
+// In a time zone it is the date there until the next midnight there, however long that day is.
+func TestTodayInATimeZone(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		for _, tt := range []struct {
+			board           models.Board
+			zone, day, ends string
+		}{
+			{local(), "Europe/Berlin", "2026-10-25", "2026-10-25T23:00:00Z"}, // 25 hours long
+			{local(), "Pacific/Kiritimati", "2026-10-26", "2026-10-26T10:00:00Z"},
+			{steps(), "Europe/Berlin", "2026-10-25", "2026-10-25T16:00:00Z"}, // in Shanghai
+		} {
+			c, b := newCatalog(t, env, tt.board)
+			zone := testenv.Must(time.LoadLocation(tt.zone))
+			bucket, ends, err := c.Buckets.CurrentIn(b, *moment("2026-10-25T11:00:00Z"), zone)
+			if err != nil || bucket.Day != day(t, tt.day) || !ends.Equal(*moment(tt.ends)) {
+				t.Errorf("%s in %s: %+v until %v, %v", tt.board.TimeZone, tt.zone, bucket, ends, err)
+			}
+		}
+	})
+}
+
 // Every date that it is somewhere has a bucket before it begins, so that uploads go on
 // while Postgres is away.
 func TestLocalDaysArePrepared(t *testing.T) {

@@ -17,17 +17,60 @@ const readAtOnce = 250
 // readAtOnce users and friends; the memory of all of their friends at once, so callers pass some
 // dozens of users.
 func (s *Service) Digest(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.DigestLine, error) {
+	codec := score.Of(bucket)
+	var lines []models.DigestLine
+	err := s.eachCircle(ctx, bucket, users, func(entries []models.Entry) {
+		points, _ := codec.Decode(entries[0].Composite)
+		lines = append(lines, models.DigestLine{
+			User: entries[0].User, Rank: int64(1 + countBefore(entries, entries[0])), Total: int64(len(entries)), Score: points,
+			Leader: leader(entries).User,
+		})
+	})
+	return lines, err
+}
+
+// Standing is a user's entry in a bucket, and who is before and behind it among those friends who
+// have a score and are shown to the user, best first.
+type Standing struct {
+	Mine          models.Entry
+	Ahead, Behind []models.RowID
+}
+
+// Standings returns the standing of each of the users who has a score in a hot bucket, from the
+// same friends and scores as Friends, at the cost of Digest.
+func (s *Service) Standings(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]Standing, error) {
+	var list []Standing
+	err := s.eachCircle(ctx, bucket, users, func(entries []models.Entry) {
+		at := Standing{Mine: entries[0]}
+		slices.SortFunc(entries, models.Entry.Compare)
+		for _, e := range entries {
+			switch {
+			case before(e, at.Mine):
+				at.Ahead = append(at.Ahead, e.User)
+			case e.User != at.Mine.User:
+				at.Behind = append(at.Behind, e.User)
+			}
+		}
+		list = append(list, at)
+	})
+	return list, err
+}
+
+// eachCircle calls do with the entries of each of the users who has a score in a hot bucket, the
+// user's own first, then those of the friends who have one and are shown to the user, in no order.
+// do may reorder them. Its cost is that of Digest.
+func (s *Service) eachCircle(ctx context.Context, bucket *models.Bucket, users []models.RowID, do func(entries []models.Entry)) error {
 	composites := make(map[models.RowID]models.Composite, len(users))
 	if err := s.addComposites(ctx, bucket, users, composites); err != nil {
-		return nil, err
+		return err
 	}
 	users = slices.DeleteFunc(slices.Clone(users), func(user models.RowID) bool { return composites[user] == 0 })
 	if len(users) == 0 {
-		return nil, nil
+		return nil
 	}
 	friends, err := s.o.Friends.IDsOf(ctx, users)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var others []models.RowID
 	for _, ids := range friends {
@@ -35,24 +78,18 @@ func (s *Service) Digest(ctx context.Context, bucket *models.Bucket, users []mod
 	}
 	slices.Sort(others)
 	if err := s.addComposites(ctx, bucket, slices.Compact(others), composites); err != nil {
-		return nil, err
+		return err
 	}
-	codec := score.Of(bucket)
-	lines := make([]models.DigestLine, len(users))
-	for i, user := range users {
+	for _, user := range users {
 		entries := []models.Entry{{User: user, Composite: composites[user]}}
 		for _, friend := range friends[user] {
 			if c := composites[friend]; c != 0 {
 				entries = append(entries, models.Entry{User: friend, Composite: c})
 			}
 		}
-		points, _ := codec.Decode(entries[0].Composite)
-		lines[i] = models.DigestLine{
-			User: user, Rank: int64(1 + countBefore(entries, entries[0])), Total: int64(len(entries)), Score: points,
-			Leader: leader(entries).User,
-		}
+		do(entries)
 	}
-	return lines, nil
+	return nil
 }
 
 // addComposites adds the composites of those of the users who are not in the map.
