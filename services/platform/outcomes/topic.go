@@ -17,18 +17,20 @@ var (
 	ErrHidden = errors.New("a person in it is not shown to the other any more")
 	// ErrEnded reports that a subscription of Web Push has ended.
 	ErrEnded = errors.New("the subscription has ended")
+	// ErrOver reports that what an outcome is about is over, so that nobody wants to hear of it.
+	ErrOver = errors.New("what it is about is over")
 )
 
 // isDropped reports whether an error says that nobody is to be told any more.
 func isDropped(err error) bool {
-	return errors.Is(err, ErrErased) || errors.Is(err, ErrHidden) || errors.Is(err, ErrEnded)
+	return errors.Is(err, ErrErased) || errors.Is(err, ErrHidden) || errors.Is(err, ErrOver) || errors.Is(err, ErrEnded)
 }
 
 // Topic knows what the outcomes of a type look like. The package that writes them makes it.
 type Topic struct {
 	outcome models.OutcomeType
 	// Render returns the member data of the webhook of a payload, with people as they are now.
-	// ErrErased or ErrHidden if nobody is to be told of it any more.
+	// ErrErased, ErrHidden or ErrOver if nobody is to be told of it any more.
 	Render func(ctx context.Context, payload string) (data any, err error)
 	// Without reports whether a payload names a user, and returns it without them: empty if it
 	// is about them.
