@@ -52,6 +52,7 @@ import (
 	"stepboard/services/rankings/digests"
 	"stepboard/services/rankings/likes"
 	"stepboard/services/rankings/notices"
+	"stepboard/services/rankings/passed"
 	"stepboard/services/rankings/ranking"
 	"stepboard/services/rankings/stream"
 )
@@ -140,6 +141,9 @@ type App struct {
 
 	log         *slog.Logger
 	digests     *digests.Service
+	passed      *passed.Service
+	states      passed.States
+	passing     *passed.Feed
 	outbox      *outcomes.Outbox
 	webhooks    *outcomes.Store
 	push        *outcomes.Push // nil without Web Push
@@ -250,7 +254,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 		return err
 	}
 	o.StreamLimits.PerAddress = o.Config.Limits.StreamsPerAddress
-	a.Streams = stream.New(a.Ranking, o.StreamLimits)
+	a.Streams = stream.New(a.Ranking, a.passing, o.StreamLimits)
 	a.registry.MustRegister(newStreamCollector(a.Streams))
 	if err := a.buildHandler(o); err != nil {
 		return err
@@ -333,7 +337,7 @@ func (a *App) loadUsers(ctx context.Context, o Options) (err error) {
 	return err
 }
 
-// buildRanking constructs the services of rankings, likes and digests.
+// buildRanking constructs the services of rankings, likes, digests and of who has passed whom.
 func (a *App) buildRanking(o Options) {
 	given := likes.NewStore(o.Stores.Friends.Gorm, a.outbox)
 	a.Ranking = ranking.New(ranking.Options{
@@ -351,6 +355,13 @@ func (a *App) buildRanking(o Options) {
 	})
 	if o.Roles.Jobs {
 		a.registry.MustRegister(newDigestsCollector(a.digests, o.Clock))
+	}
+	a.passed = passed.New(passed.Options{
+		Wanting: notices.NewStore(o.Stores.Jobs.Gorm), States: a.states, Catalog: a.Catalog, Rankings: a.Ranking,
+		Store: passed.NewStore(o.Stores.Jobs.Gorm, a.outbox), Feed: a.passing, Clock: o.Clock, Log: o.Log,
+	})
+	if o.Roles.Jobs {
+		a.registry.MustRegister(newPassedCollector(a.passed))
 	}
 }
 
@@ -427,6 +438,9 @@ func (a *App) buildJobs(o Options) error {
 		}
 		run := func(ctx context.Context) (int64, error) { return a.digests.Run(ctx, due) }
 		list = append(list, o.Traces.jobs(guarded(jobs.Digest(run), a.clock))...)
+	}
+	if every := o.Config.Passed.Every; every > 0 {
+		list = append(list, o.Traces.jobs(guarded(jobs.Passed(every, a.passed.Run), a.clock))...)
 	}
 	for i := range list {
 		list[i].MetricsOnly = !o.Roles.Jobs

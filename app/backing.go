@@ -22,6 +22,7 @@ import (
 	"stepboard/services/platform/lease"
 	"stepboard/services/platform/limit"
 	"stepboard/services/platform/recovery"
+	"stepboard/services/rankings/passed"
 	"stepboard/services/rankings/ranking"
 )
 
@@ -39,6 +40,9 @@ type backing interface {
 	copies() *directory.Copies
 	// boards constructs what keeps the boards, and the cache of friend sets and others.
 	boards(rules *corrections.Rules, buckets *catalog.Buckets) (board.Entries, cache.Copies)
+	// passed constructs what remembers the places of users and tells their open streams who has
+	// passed them. boards was called before.
+	passed(users models.Finder, render passed.Render) (passed.States, *passed.Feed)
 	// near returns the copies of boards that rankings are read from; nil for none.
 	near() ranking.NearCache
 	// room returns the function that refuses to queue updates for which there is no memory; nil

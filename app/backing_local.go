@@ -20,6 +20,7 @@ import (
 	"stepboard/services/platform/lease"
 	"stepboard/services/platform/limit"
 	"stepboard/services/platform/recovery"
+	"stepboard/services/rankings/passed"
 	"stepboard/services/rankings/ranking"
 )
 
@@ -70,6 +71,10 @@ func (l *local) boards(rules *corrections.Rules, _ *catalog.Buckets) (board.Entr
 	sets := cache.NewLocal(int64(l.Config.Rankings.Memory), l.Config.Cache.SetsTTL, l.Elapsed)
 	l.registry.MustRegister(newLocalSetsCollector(sets))
 	return l.scores, sets
+}
+
+func (l *local) passed(users models.Finder, render passed.Render) (passed.States, *passed.Feed) {
+	return passed.NewLocalStates(l.Clock), passed.NewLocalFeed(users, render, l.Log)
 }
 
 func (*local) near() ranking.NearCache { return nil }

@@ -20,6 +20,7 @@ import (
 	"stepboard/services/platform/limit"
 	"stepboard/services/platform/recovery"
 	"stepboard/services/rankings/nearcache"
+	"stepboard/services/rankings/passed"
 	"stepboard/services/rankings/ranking"
 )
 
@@ -41,6 +42,7 @@ type servers struct {
 	circles  *cache.Circles
 	useNear  bool // whether rankings are read from nearby and circles
 	machines *clock.Guard
+	notices  *passed.RedisFeed
 }
 
 func newServers(o Options, registry *prometheus.Registry, names keys.Builder) *servers {
@@ -96,6 +98,11 @@ func (s *servers) boards(rules *corrections.Rules, buckets *catalog.Buckets) (bo
 	}
 	s.sets = cache.NewStore(s.Stores.Redis, s.names, s.Config.Cache.SetsTTL, near)
 	return s.scores, s.sets
+}
+
+func (s *servers) passed(users models.Finder, render passed.Render) (passed.States, *passed.Feed) {
+	s.notices = passed.NewRedisFeed(s.Stores.Redis, s.names, users, render, s.Elapsed, s.Log)
+	return passed.NewRedisStates(s.Stores.Redis, s.names), s.notices.Feed
 }
 
 func (s *servers) near() ranking.NearCache {
@@ -182,6 +189,9 @@ func (s *servers) setsJob(a *App) jobs.Job {
 
 func (s *servers) tasks(a *App) []task {
 	tasks := []task{{name: "clock", built: true, round: a.clock.Compare, every: clock.CompareEvery}}
+	if s.Roles.API {
+		tasks = append(tasks, task{name: "passed streams", round: s.notices.Follow, every: passed.FollowEvery})
+	}
 	if !s.useNear {
 		return tasks
 	}

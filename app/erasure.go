@@ -13,6 +13,7 @@ import (
 	"stepboard/services/operations/reviews"
 	"stepboard/services/rankings/likes"
 	"stepboard/services/rankings/notices"
+	"stepboard/services/rankings/passed"
 )
 
 // buildErasure constructs the service that erases users.
@@ -27,9 +28,9 @@ func (a *App) buildErasure(o Options, store *erasure.Store) {
 			a.Directory.Subject(), erasure.Scores(store, a.Entries, o.Clock), a.Friends.Subject(), a.Privacy.Subject(), a.Groups.Subject(),
 			likes.NewStore(o.Stores.Jobs.Gorm, nil).Subject(), a.Archive.Subject(), a.increments.Subject(), a.Corrections.Subject(),
 			reviews.NewStore(o.Stores.Jobs.Gorm).Subject(), audit.NewStore(o.Stores.Jobs.Gorm).Subject(),
-			ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm).Subject(), a.webhooks.Subject(), notices.NewStore(o.Stores.Jobs.Gorm).Subject(),
+			ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm).Subject(), a.webhooks.Subject(), notices.NewStore(o.Stores.Jobs.Gorm).Subject(), passed.Subject(a.states),
 		},
-		Pending: a.decisions.Pending, Clock: o.Clock, Log: o.Log,
+		Forget: a.states.Erase, Pending: a.decisions.Pending, Clock: o.Clock, Log: o.Log,
 	})
 	if o.Roles.Jobs {
 		a.registry.MustRegister(newErasureCollector(a.Erasure))

@@ -69,7 +69,7 @@ var keysOfNobody = []string{
 	"BoardHours", "BoardNow", "LossCheckpoint", "SetsGeneration", "SetsChanging", "UserBegin", "UserCounters", "UserRowBegin", "AddressCalls", "AddressFailures",
 	"Changes", "SetsChanges", "UserCalls", "GroupJoins",
 	"IngestStream", "IngestCounts", "IngestHorizons", "Tried",
-	"Frozen", // an archive run leaves the user out and then drops it
+	"PassedChanges", "Frozen", // an archive run leaves the user out and then drops it
 }
 
 // setsKind finds the kinds of cached sets in the source.

@@ -23,6 +23,7 @@ import (
 	"stepboard/services/platform/limit"
 	"stepboard/services/rankings/digests"
 	"stepboard/services/rankings/nearcache"
+	"stepboard/services/rankings/passed"
 	"stepboard/services/rankings/ranking"
 	"stepboard/services/rankings/stream"
 )
@@ -216,6 +217,16 @@ func newDigestsCollector(d *digests.Service, clock models.Clock) prometheus.Coll
 	return newNumbers("stepboard_digest_", number{
 		"unfinished_seconds", "Time since the oldest unfinished digest began, when the job last looked; 0 if all are finished.", gauge, unfinished, nil,
 	})
+}
+
+// newPassedCollector reports the notices of passing.
+func newPassedCollector(p *passed.Service) prometheus.Collector {
+	s := p.Stats()
+	const lost = "Notices that friends have passed a user which could not be written, and are not repeated."
+	return newNumbers("stepboard_passed_",
+		number{"notices_total", "Notices that friends have passed a user.", counter, of(&s.Notices), nil},
+		number{"lost_total", lost, counter, of(&s.Lost), nil},
+	)
 }
 
 // newLimitCollector reports the calls above rate limits.

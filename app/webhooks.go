@@ -12,6 +12,7 @@ import (
 	"stepboard/services/rankings/digests"
 	"stepboard/services/rankings/likes"
 	"stepboard/services/rankings/notices"
+	"stepboard/services/rankings/passed"
 )
 
 // webhookTargets returns the targets of the settings.
@@ -62,8 +63,10 @@ func (a *App) buildNotices(ctx context.Context, o Options) error {
 // the role of jobs deliver, if there is a target.
 func (a *App) buildWebhooks(o Options) (err error) {
 	choices := privacy.NewStore(o.Stores.Jobs.Gorm)
+	render := passed.NewRender(a.Directory, choices, o.Clock)
+	a.states, a.passing = a.backing.passed(a.Directory, render)
 	a.webhooks = outcomes.NewStore(o.Stores.Jobs.Gorm, append(friends.Topics(a.Directory, friends.NewStore(o.Stores.Jobs.Gorm, nil)),
-		likes.Topic(a.Directory, choices), results.Topic(a.Directory), digests.Topic(a.Directory, choices))...)
+		likes.Topic(a.Directory, choices), results.Topic(a.Directory), digests.Topic(a.Directory, choices), passed.Topic(render))...)
 	a.Deliveries = outcomes.NewDeliveries(a.webhooks, o.Clock)
 	targets := webhookTargets(o.Config)
 	a.deliver = o.Roles.Jobs && (len(targets) > 0 || a.push != nil)

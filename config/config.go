@@ -32,6 +32,7 @@ type Config struct {
 	Ledger         Ledger        `koanf:"ledger" doc:"Increments of event and rolling boards, in Postgres."`
 	Webhooks       []Webhook     `koanf:"webhooks" validate:"max=20,unique=URL,dive" doc:"Addresses of the app's backend that outcomes are sent to. docs/webhooks.md describes them."`
 	Push           Push          `koanf:"push" doc:"Web Push: notices to the browsers of users who want them."`
+	Passed         Passed        `koanf:"passed" doc:"Telling users, if they have chosen it, that a friend has passed them today."`
 	Jobs           Jobs          `koanf:"jobs" doc:"Recurring work, done by one process at a time."`
 	Clock          Clock         `koanf:"clock" doc:"The clock of the service."`
 	StartupTimeout time.Duration `koanf:"startup_timeout" validate:"min=0,max=1h" doc:"How long serve waits at its start for stores and queue, 0s to 1h."`
@@ -191,6 +192,11 @@ type Push struct {
 	PrivateNetwork bool   `koanf:"private_network" doc:"Permit push services without TLS, on other ports, and on this machine and private networks. Every user can name their addresses."`
 }
 
+// Passed holds how often it is looked who has passed whom.
+type Passed struct {
+	Every time.Duration `koanf:"every" validate:"omitempty,min=1s,max=1h" doc:"How often the rankings of those who want to be told are compared, 1s to 1h. 0s: nobody is told."`
+}
+
 // Jobs holds the schedules of recurring work.
 type Jobs struct {
 	ArchiveCron string `koanf:"archive_cron" doc:"When days are archived, in the zone of each board, or in UTC if its days are local: minute, hour, day of the month, month, day of the week. A missed run is made up for."`
@@ -261,6 +267,7 @@ func Default() Config {
 		Webhooks:       []Webhook{},
 		HotDays:        3,
 		StartupTimeout: 30 * time.Second,
+		Passed:         Passed{Every: 10 * time.Minute},
 		Jobs:           Jobs{ArchiveCron: "30 3 * * *"},
 		Log:            Log{Level: "info", Format: "json"},
 		Traces:         Traces{Ratio: 0.01},

@@ -35,6 +35,7 @@ var streamFriends = operation{
 	summary: "Watch oneself among one's friends",
 	description: "The first page of the user and the user's friends as server-sent events: one event at once, and one whenever the page has changed. " +
 		"Each `ranking` event's data is what GET /v1/boards/{board}/friends answers; `?limit=` is the size of the page, and `?include=likes` adds the likes. " +
+		"If the user wants to be told (PUT /v1/me/push), a `passed` event says who has passed the user: its data is that of the webhook `rank.passed`. " +
 		"A comment every 15 seconds keeps the connection open. An `error` event with a problem ends the stream; its code is `unauthenticated` " +
 		"when the token has expired: get a new one and connect again. It also ends when the service stops, " +
 		"and after five minutes, so that the token is checked again; connect again then. A user may have five streams at once, and an address `limits.streams_per_address`.",
@@ -53,7 +54,7 @@ var streamGroup = operation{
 
 func streamResponses() map[string]*huma.Response {
 	return map[string]*huma.Response{"200": {
-		Description: "A stream of `ranking` events whose data is a Ranking, of comments, and of at most one `error` event, the last",
+		Description: "A stream of `ranking` events whose data is a Ranking, of `passed` events, of comments, and of at most one `error` event, the last",
 		Content: map[string]*huma.MediaType{"text/event-stream": {
 			Schema:  &huma.Schema{Type: huma.TypeString},
 			Example: "event: ranking\ndata: {\"board\":\"steps\",\"date\":\"2026-11-20\",…}\n\n: still here\n\n",
@@ -142,6 +143,8 @@ func (w *eventWriter) run(subscriber *stream.Subscriber, limits stream.Limits, t
 			return
 		case <-heartbeat.C:
 			ok = w.send([]byte(": still here\n\n"))
+		case passed := <-subscriber.Passed:
+			ok = w.event("passed", passed)
 		case update, open := <-subscriber.Updates:
 			if !open {
 				w.end(subscriber.Err())

@@ -44,7 +44,7 @@ func (r *changing) Friends(_ context.Context, q ranking.Query) (*models.Ranking,
 // and returns the answer and its lines. Headers are given as name and value in turn.
 func watch(t *testing.T, source *changing, limits stream.Limits, token, query string, headers ...string) (*http.Response, *bufio.Scanner, *stream.Service) {
 	t.Helper()
-	service := stream.New(source, limits)
+	service := stream.New(source, nil, limits)
 	server := httptest.NewServer(newAPI(t, handlers.Config{Streams: service}))
 	t.Cleanup(server.Close)
 	t.Cleanup(service.Close) // before the server, which waits for its requests

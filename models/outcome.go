@@ -16,6 +16,8 @@ const (
 	OutcomeLikeGiven OutcomeType = "like.given"
 	// OutcomeDigestReady says how the day of up to 500 users goes.
 	OutcomeDigestReady OutcomeType = "digest.ready"
+	// OutcomeRankPassed says that friends went past a user who wants to be told.
+	OutcomeRankPassed OutcomeType = "rank.passed"
 	// OutcomeBoardFinal is the final result of a day or an event, or a later revision of
 	// it.
 	OutcomeBoardFinal OutcomeType = "board.final"
@@ -23,7 +25,7 @@ const (
 
 // OutcomeTypes returns all types of outcomes.
 func OutcomeTypes() []OutcomeType {
-	return []OutcomeType{OutcomeFriendRequested, OutcomeFriendAccepted, OutcomeLikeGiven, OutcomeBoardFinal, OutcomeDigestReady}
+	return []OutcomeType{OutcomeFriendRequested, OutcomeFriendAccepted, OutcomeLikeGiven, OutcomeBoardFinal, OutcomeDigestReady, OutcomeRankPassed}
 }
 
 // TargetPush is the target of all deliveries by Web Push, whose addresses are secrets.

@@ -29,6 +29,8 @@ func TellOf(outcome OutcomeType) Tell {
 		return TellRequests
 	case OutcomeDigestReady:
 		return TellDigest
+	case OutcomeRankPassed:
+		return TellPassed
 	default:
 		return ""
 	}

@@ -276,6 +276,27 @@ func (k Builder) SetsChanges(stripe int) string {
 	return k.Prefix + "sets-changes:{" + stripeTag(stripe) + "}"
 }
 
+// Passed names what was seen of the rankings of a user who wants to be told of being passed, and when
+// the user was told.
+//
+//	example   passed:1001, where 1001 is the row id
+//	type      string: JSON, with the row ids of up to 200 people for each board
+//	writer    services/rankings/passed, with its swap script
+//	lifetime  52 hours from the last change
+//	truth     none needed: without it one notice is not given
+func (k Builder) Passed(row models.RowID) string {
+	return string(strconv.AppendInt([]byte(k.Prefix+"passed:"), int64(row), 10))
+}
+
+// PassedChanges names the stream of notices of being passed, for the open streams of all processes.
+//
+//	example   passed-changes
+//	type      stream: c = a notice as JSON
+//	writer    services/rankings/passed: begun by followers
+//	lifetime  as Changes
+//	truth     none needed: without it open streams are not told
+func (k Builder) PassedChanges() string { return k.Prefix + "passed-changes" }
+
 // User names the copy of a user's record: user id, nickname, avatar.
 //
 //	example   user:1001, where 1001 is the row id

@@ -606,7 +606,7 @@ export interface paths {
         };
         /**
          * Watch oneself among one's friends
-         * @description The first page of the user and the user's friends as server-sent events: one event at once, and one whenever the page has changed. Each `ranking` event's data is what GET /v1/boards/{board}/friends answers; `?limit=` is the size of the page, and `?include=likes` adds the likes. A comment every 15 seconds keeps the connection open. An `error` event with a problem ends the stream; its code is `unauthenticated` when the token has expired: get a new one and connect again. It also ends when the service stops, and after five minutes, so that the token is checked again; connect again then. A user may have five streams at once, and an address `limits.streams_per_address`.
+         * @description The first page of the user and the user's friends as server-sent events: one event at once, and one whenever the page has changed. Each `ranking` event's data is what GET /v1/boards/{board}/friends answers; `?limit=` is the size of the page, and `?include=likes` adds the likes. If the user wants to be told (PUT /v1/me/push), a `passed` event says who has passed the user: its data is that of the webhook `rank.passed`. A comment every 15 seconds keeps the connection open. An `error` event with a problem ends the stream; its code is `unauthenticated` when the token has expired: get a new one and connect again. It also ends when the service stops, and after five minutes, so that the token is checked again; connect again then. A user may have five streams at once, and an address `limits.streams_per_address`.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -3390,7 +3390,7 @@ export interface components {
              * @description The type of its body
              * @enum {string}
              */
-            event: "friend.requested" | "friend.accepted" | "like.given" | "board.final" | "digest.ready";
+            event: "friend.requested" | "friend.accepted" | "like.given" | "board.final" | "digest.ready" | "rank.passed";
             /**
              * Format: date-time
              * @description When it was delivered or given up; null while it is waiting
@@ -5056,7 +5056,7 @@ export interface operations {
                 /** @description Deliveries to this address only; push: notices */
                 target?: string;
                 /** @description Deliveries of this event only */
-                event?: "friend.requested" | "friend.accepted" | "like.given" | "board.final" | "digest.ready";
+                event?: "friend.requested" | "friend.accepted" | "like.given" | "board.final" | "digest.ready" | "rank.passed";
                 /** @description Deliveries in this state only; undelivered: waiting and failed ones */
                 state?: "undelivered" | "waiting" | "delivered" | "failed" | "dropped";
                 /** @description Most entries of a page */
@@ -5385,7 +5385,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A stream of `ranking` events whose data is a Ranking, of comments, and of at most one `error` event, the last */
+            /** @description A stream of `ranking` events whose data is a Ranking, of `passed` events, of comments, and of at most one `error` event, the last */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5502,7 +5502,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A stream of `ranking` events whose data is a Ranking, of comments, and of at most one `error` event, the last */
+            /** @description A stream of `ranking` events whose data is a Ranking, of `passed` events, of comments, and of at most one `error` event, the last */
             200: {
                 headers: {
                     [name: string]: unknown;

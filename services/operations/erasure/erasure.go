@@ -35,6 +35,9 @@ type Options struct {
 	Sets      cache.Copies
 	// Subjects are what is stored about users, in the order in which a sweep removes it.
 	Subjects []models.Subject
+	// Forget removes what Redis has of users besides entries, copies and sets, and returns of how many
+	// there was anything. It may be nil.
+	Forget func(ctx context.Context, users ...models.RowID) (int64, error)
 	// Pending reports whether the archive has yet to apply corrections of a user.
 	Pending func(ctx context.Context, user models.RowID) (bool, error)
 	Clock   models.Clock
@@ -186,7 +189,7 @@ func (s *Service) erase(ctx context.Context, subject *models.Subject, user model
 // returned to a state before their erasure, and because a process that was stopped meanwhile
 // may have stored something for them. It removes what it finds, and returns the number
 // of entries and keys. It is called every minute. It costs a query if there are no erasures,
-// otherwise two, and for each guardUsers Entries.Remove and three round trips.
+// otherwise two, and for each guardUsers Entries.Remove and four round trips.
 func (s *Service) Guard(ctx context.Context) (removed int64, err error) {
 	list, err := s.o.Store.finishedSince(ctx, s.now().Add(-guardTime))
 	if err != nil || len(list) == 0 {
@@ -213,6 +216,10 @@ func (s *Service) Guard(ctx context.Context) (removed int64, err error) {
 		}
 		n, err = s.o.Sets.RemoveOf(ctx, rows)
 		removed += n
+		if err == nil && s.o.Forget != nil {
+			n, err = s.o.Forget(ctx, rows...)
+			removed += n
+		}
 		if err != nil {
 			return removed, err
 		}

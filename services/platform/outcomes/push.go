@@ -25,6 +25,10 @@ type Receivers interface {
 	Receivers() iter.Seq2[models.RowID, any]
 }
 
+// Expiring is a payload with Receivers of which nobody wants to hear from a moment on, however short
+// the lifetime of its type.
+type Expiring interface{ Expires() time.Time }
+
 // Notice is what a browser is sent, as JSON. Its worker makes a sentence of it in its user's
 // language. Parts that a type does not have are empty.
 type Notice struct {

@@ -127,6 +127,10 @@ func addNotices(tx *gorm.DB, outcome models.OutcomeType, told Receivers, id stri
 	if tell == "" || len(receivers) == 0 {
 		return nil
 	}
+	ends := now.Add(noticeLifetime(tell))
+	if e, ok := told.(Expiring); ok && e.Expires().Before(ends) {
+		ends = e.Expires().UTC()
+	}
 	err := tx.Exec(`
 		WITH told (user_id, payload) AS (VALUES `+strings.Join(receivers, ", ")+`)
 		INSERT INTO webhook_deliveries
@@ -134,6 +138,6 @@ func addNotices(tx *gorm.DB, outcome models.OutcomeType, told Receivers, id stri
 		SELECT CAST(? AS text) || '-' || CAST(s.id AS text), ?, ?, t.payload, ?, 0, ?, ?, ?, s.id
 		FROM told t JOIN push_subscriptions s ON s.user_id = t.user_id
 		WHERE s.endpoint IS NOT NULL AND s.`+tell.Column(),
-		slices.Concat(args, []any{id, models.TargetPush, outcome, models.DeliveryWaiting, now, now, now.Add(noticeLifetime(tell))})...).Error
+		slices.Concat(args, []any{id, models.TargetPush, outcome, models.DeliveryWaiting, now, now, ends})...).Error
 	return models.Wrap("write notices", err)
 }

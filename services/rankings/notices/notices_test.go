@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -159,7 +160,7 @@ func TestAtOnce(t *testing.T) {
 	})
 }
 
-// Those who want a kind of news are listed once each, by row, with the zone that they gave last.
+// Those who want a kind of news are listed once each, by row, with the zone that they gave last, and since when.
 func TestWanting(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -175,6 +176,7 @@ func TestWanting(t *testing.T) {
 					c.TimeZone = zone
 				}
 				testenv.Must(s.Put(t.Context(), testenv.ID(user), c))
+				env.Clock.Advance(time.Minute)
 			}
 		}
 		testenv.Must(s.Put(t.Context(), "7", notices.Choice{Tell: []models.Tell{models.TellPassed}, TimeZone: "UTC"}))
@@ -185,10 +187,10 @@ func TestWanting(t *testing.T) {
 				break
 			}
 			for _, w := range page {
-				got, after = append(got, fmt.Sprint(w.User, " ", w.TimeZone)), w.User
+				got, after = append(got, fmt.Sprint(w.User, " ", w.TimeZone, " ", w.Since.Sub(testenv.Noon))), w.User
 			}
 		}
-		want(t, "passed", got, []string{"1 ", "2 Asia/Tokyo", "3 ", "5 ", "6 Asia/Tokyo", "7 UTC"})
+		want(t, "passed", got, []string{"1  0s", "2 Asia/Tokyo 3m0s", "3  6m0s", "5  12m0s", "6 Asia/Tokyo 15m0s", "7 UTC 18m0s"})
 		if list := testenv.Must(store.Wanting(t.Context(), models.TellDigest, 0, 9)); len(list) != 0 {
 			t.Errorf("digest: %v", list)
 		}

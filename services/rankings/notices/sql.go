@@ -140,6 +140,8 @@ type Wanting struct {
 	User models.RowID `gorm:"column:user_id"`
 	// TimeZone is the zone that the user's subscription of last has; empty if none has one.
 	TimeZone string
+	// Since is when the first of the subscriptions was stored that are for it.
+	Since time.Time
 }
 
 // Wanting returns up to limit users behind a row who want a kind of news, in any browser or by the
@@ -147,8 +149,11 @@ type Wanting struct {
 func (s *Store) Wanting(ctx context.Context, tell models.Tell, after models.RowID, limit int) (users []Wanting, err error) {
 	err = s.db.WithContext(ctx).Raw(`
 		SELECT w.user_id, coalesce((
-			SELECT z.time_zone FROM push_subscriptions z WHERE z.user_id = w.user_id AND z.time_zone <> '' ORDER BY z.id DESC LIMIT 1), '') AS time_zone
-		FROM (SELECT DISTINCT user_id FROM push_subscriptions WHERE user_id > ? AND `+tell.Column()+` ORDER BY user_id LIMIT ?) AS w
+			SELECT z.time_zone FROM push_subscriptions z WHERE z.user_id = w.user_id AND z.time_zone <> '' ORDER BY z.id DESC LIMIT 1), '') AS time_zone,
+			f.created_at AS since
+		FROM (SELECT user_id, min(id) AS first FROM push_subscriptions
+			WHERE user_id > ? AND `+tell.Column()+` GROUP BY user_id ORDER BY user_id LIMIT ?) AS w
+		JOIN push_subscriptions f ON f.id = w.first
 		ORDER BY w.user_id`, after, limit).Scan(&users).Error
 	return users, models.Wrap("list who wants to be told", err)
 }

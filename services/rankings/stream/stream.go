@@ -31,6 +31,12 @@ type Rankings interface {
 	Group(ctx context.Context, q ranking.Query, group models.GroupID) (*models.Ranking, error)
 }
 
+// Notices tells of notices of a user on a board, each as JSON on one line. The caller must call stop.
+// Implemented by passed.Feed.
+type Notices interface {
+	Watch(ctx context.Context, user models.UserID, board string) (events <-chan []byte, stop func(), err error)
+}
+
 // Query selects a ranking: the first page of the board's current bucket.
 type Query struct {
 	Board  string
@@ -79,6 +85,7 @@ func (l Limits) withDefaults() Limits {
 // Service polls rankings for subscribers. Safe for concurrent use.
 type Service struct {
 	rankings Rankings
+	notices  Notices // may be nil
 	limits   Limits
 
 	mu         sync.Mutex
@@ -91,9 +98,9 @@ type Service struct {
 }
 
 // New returns a service. The caller must call Close.
-func New(rankings Rankings, limits Limits) *Service {
+func New(rankings Rankings, notices Notices, limits Limits) *Service {
 	return &Service{
-		rankings: rankings, limits: limits.withDefaults(),
+		rankings: rankings, notices: notices, limits: limits.withDefaults(),
 		perUser: make(map[models.UserID]int), perAddress: make(map[string]int), pollers: make(map[Query]*poller),
 	}
 }
@@ -141,7 +148,10 @@ type Subscriber struct {
 	// JSON. A slow subscriber misses some and gets the latest. It is closed when
 	// the subscription ends; Err then returns the reason.
 	Updates <-chan []byte
+	// Passed delivers, as JSON, who has passed the user meanwhile. It is nil in rankings of groups.
+	Passed <-chan []byte
 
+	unwatch func() // nil in rankings of groups
 	service *Service
 	user    models.UserID
 	network string // "" if it is not limited
@@ -166,6 +176,9 @@ func (s *Service) Subscribe(ctx context.Context, q Query, address string) (*Subs
 	}
 	sub.Updates = sub.updates
 	first, err := s.poll(ctx, q, nil)
+	if err == nil && q.Group == "" && s.notices != nil {
+		sub.Passed, sub.unwatch, err = s.notices.Watch(ctx, q.Viewer, q.Board)
+	}
 	if err != nil {
 		s.release(sub)
 		return nil, err
@@ -287,6 +300,9 @@ func (sub *Subscriber) Stop() {
 		}
 	}
 	s.mu.Unlock()
+	if sub.unwatch != nil {
+		sub.unwatch()
+	}
 	s.release(sub)
 }
 

@@ -40,7 +40,7 @@ func TestLikes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source := &rankings{}
-		s := New(source, Limits{})
+		s := New(source, nil, Limits{})
 		defer s.Close()
 		subscribe := func() *Subscriber {
 			sub, err := s.Subscribe(t.Context(), Query{Board: "steps", Viewer: "1", Limit: 10, Likes: true}, "")

@@ -1,0 +1,4 @@
+package passed
+
+// Keep is how long what was seen is kept.
+const Keep = keep
