@@ -87,7 +87,14 @@ const deliveries = {
     {
       name: 'event',
       plain: true,
-      options: ['friend.requested', 'friend.accepted', 'like.given', 'board.final', 'digest.ready', 'rank.passed'],
+      options: [
+        'friend.requested',
+        'friend.accepted',
+        'like.given',
+        'board.final',
+        'digest.ready',
+        'rank.passed',
+      ],
     },
     { name: 'target', placeholder: 'https://' },
   ],

@@ -295,6 +295,10 @@ func (w *world) checkTraces() {
 	}
 	for _, name := range w.boards.Keys() {
 		content := ""
+		if strings.HasPrefix(name, "passed:") {
+			look("Redis", name)
+			continue // what was seen of others expires within days
+		}
 		switch kind := w.boards.Type(name); {
 		case kind == "stream", kind == "hash": // entries age out; hashes have counters
 			continue

@@ -103,18 +103,26 @@ func (w *world) acknowledged(user models.UserID, day models.Date, v value) {
 	}
 }
 
+// uploaded is a score that a user uploads.
+type uploaded struct {
+	Date  string `json:"date"`
+	Score int64  `json:"score"`
+	day   models.Date
+}
+
 func (w *world) upload(ctx context.Context, r *replica) {
 	now, user := w.now(r), w.person()
-	type item struct {
-		Date  string `json:"date"`
-		Score int64  `json:"score"`
-		day   models.Date
-	}
-	var items []item
+	var items []uploaded
 	for range 1 + w.random.IntN(2) {
 		day := w.openDay(now)
-		items = append(items, item{day.String(), w.points(), day})
+		items = append(items, uploaded{day.String(), w.points(), day})
 	}
+	w.report(ctx, r, user, items)
+}
+
+// report uploads scores of a user.
+func (w *world) report(ctx context.Context, r *replica, user models.UserID, items []uploaded) {
+	now := w.now(r)
 	body, late := string(must(json.Marshal(map[string]any{"scores": items}))), w.late(r, user)
 	for _, item := range items {
 		w.sent(user, item.day, value{item.Score, models.TimestampOf(now)})

@@ -173,6 +173,9 @@ func (w *world) received() (outcomes map[string]int, finals map[string]map[int]f
 			finals[f.name()][f.Revision] = f
 			continue
 		}
+		if message.Type == string(models.OutcomeRankPassed) {
+			continue // at most once: checkPassed compares them
+		}
 		data := decode[struct {
 			From, To models.UserID
 			Date     string

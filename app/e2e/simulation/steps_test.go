@@ -24,6 +24,9 @@ var rounds = []string{
 // report the real time.
 var realTime = []string{"clock", "status"}
 
+// apart are the parts of the background work that steps about passing do.
+var apart = []string{"passed", "passed streams"}
+
 // event is a step that no replica takes: the passing of time, or a fault.
 type event struct {
 	name   string
@@ -74,6 +77,7 @@ func (w *world) step() {
 	}
 	a := w.action(false)
 	w.take(r, a, w.plan(r, a))
+	w.walk()
 	if w.failure != nil {
 		w.failf("%v", w.failure)
 	}
