@@ -20,6 +20,7 @@ type shownReview struct {
 	Board         string           `json:"board"`
 	Date          *string          `json:"date"`
 	UserID        models.UserID    `json:"user_id"`
+	Nickname      string           `json:"nickname"`
 	Score         int64            `json:"score"`
 	ReachedAt     models.Timestamp `json:"reached_at"`
 	FirstSeenAt   models.Timestamp `json:"first_seen_at"`
@@ -28,7 +29,7 @@ type shownReview struct {
 	DismissReason *string          `json:"dismiss_reason"`
 }
 
-// reviewed returns the open reviews as "board date user score", newest first.
+// reviewed returns the open reviews as "board date user score nickname", newest first.
 func (s *server) reviewed(query string) (list []string, ids []string) {
 	s.t.Helper()
 	var page struct {
@@ -41,7 +42,7 @@ func (s *server) reviewed(query string) (list []string, ids []string) {
 		if r.Date != nil {
 			date = *r.Date
 		}
-		list, ids = append(list, fmt.Sprint(r.Board, " ", date, " ", r.UserID, " ", r.Score)), append(ids, r.ID)
+		list, ids = append(list, strings.TrimSpace(fmt.Sprint(r.Board, " ", date, " ", r.UserID, " ", r.Score, " ", r.Nickname))), append(ids, r.ID)
 	}
 	return list, ids
 }
@@ -88,10 +89,10 @@ func TestReviews(t *testing.T) {
 	s.wantMetric(`stepboard_reviews_open{board="steps"} 0`)
 	var audit struct {
 		Entries []struct {
-			ID, At, Actor, Action, Target, Reason, Outcome string
-			Board, Bucket                                  any
-			UserID                                         any `json:"user_id"`
-			RequestID                                      any `json:"request_id"`
+			ID, At, Actor, Action, Target, Reason, Outcome, Nickname string
+			Board, Bucket                                            any
+			UserID                                                   any `json:"user_id"`
+			RequestID                                                any `json:"request_id"`
 		}
 		NextCursor any `json:"next_cursor"`
 	}

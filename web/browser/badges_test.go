@@ -1,8 +1,6 @@
 package browser
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -78,22 +76,9 @@ func TestTodayAsksForNothingBesideItsStream(t *testing.T) {
 	t.Parallel()
 	f := newFakeService(t, false)
 	f.ranks(withLikes(rankingFrom(1, 2, 1), 2))
-	lines := make(chan string)
-	f.handle("GET /v1/boards/steps/friends/stream", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		for {
-			w.(http.Flusher).Flush()
-			select {
-			case text := <-lines:
-				_, _ = fmt.Fprint(w, text)
-			case <-r.Context().Done():
-				return
-			}
-		}
-	})
+	lines := f.streams()
 	ranks := func(likes int) {
-		text, _ := json.Marshal(withLikes(rankingFrom(1, 2, 1), likes))
-		lines <- fmt.Sprintf("event: ranking\ndata: %s\n\n", text)
+		lines <- rankingEvent(withLikes(rankingFrom(1, 2, 1), likes))
 	}
 	p := newPage(t, phone)
 	_, err := chromedp.Call(p.ctx, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: slowTimers})

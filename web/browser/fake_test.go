@@ -232,6 +232,30 @@ func rankingFrom(first int, users ...int) map[string]any {
 	}
 }
 
+// streams lets the stream of the board steps send the texts that are sent to the channel.
+func (f *fakeService) streams() chan<- string {
+	texts := make(chan string)
+	f.handle("GET /v1/boards/steps/friends/stream", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for {
+			w.(http.Flusher).Flush()
+			select {
+			case text := <-texts:
+				_, _ = fmt.Fprint(w, text)
+			case <-r.Context().Done():
+				return
+			}
+		}
+	})
+	return texts
+}
+
+// rankingEvent returns the event of a stream that brings a ranking.
+func rankingEvent(ranking map[string]any) string {
+	text, _ := json.Marshal(ranking) // it was made of JSON's own types
+	return fmt.Sprintf("event: ranking\ndata: %s\n\n", text)
+}
+
 // fakeToken returns a token of user 1 that a fake service accepts.
 func fakeToken() string {
 	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"1"}`)) + ".x"
