@@ -24,6 +24,8 @@ type passing struct {
 	// first has the same of those who did not want to be told before since something may have been
 	// lost.
 	first map[models.RowID]time.Time
+	// began is the moment of the first look since something may have been lost.
+	began time.Time
 	// looks are the moments of looks since something may have been lost.
 	looks []time.Time
 	// told has when users were told, and under which Redis or in which process.
@@ -169,13 +171,16 @@ func (w *world) lookWhoPassed(ctx context.Context, r *replica) {
 		p.mayBehind, p.day, p.behind = make(map[models.RowID]map[models.UserID]bool), day, nil
 	}
 	if lost || p.first == nil {
-		p.server, p.app, p.behind, p.looks, p.first = w.servers, r.app, nil, nil, make(map[models.RowID]time.Time)
+		p.server, p.app, p.behind, p.looks, p.first, p.began = w.servers, r.app, nil, nil, make(map[models.RowID]time.Time), now
 		for row := range wanted {
 			p.first[row] = time.Time{}
 		}
 	}
 	for row, since := range wanted {
 		if _, known := p.first[row]; !known {
+			if w.store == onFile && since.Before(p.began.Add(slack)) {
+				since = time.Time{} // it may be before the process began, which forgets the rest
+			}
 			p.first[row] = since
 		}
 	}
