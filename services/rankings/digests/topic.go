@@ -36,13 +36,8 @@ type userData struct {
 	Total  int64         `json:"total"`
 	Score  int64         `json:"score"`
 	// Leader is nil if the leader hides by now.
-	Leader *leaderData `json:"leader"`
-	Likes  int64       `json:"likes"`
-}
-
-type leaderData struct {
-	UserID   models.UserID `json:"user_id"`
-	Nickname string        `json:"nickname"`
+	Leader *outcomes.Person `json:"leader"`
+	Likes  int64            `json:"likes"`
 }
 
 // Receivers returns the users of the lines, who are told by Web Push of their own.
@@ -90,7 +85,7 @@ func noticeOf(told data) outcomes.Notice {
 		URL: outcomes.DayURL(told.Date),
 	}
 	if line.Leader != nil && line.Leader.UserID != line.UserID {
-		n.People = append(n.People, outcomes.Person(*line.Leader))
+		n.People = append(n.People, *line.Leader)
 	}
 	return n
 }
@@ -129,7 +124,8 @@ func render(ctx context.Context, p *payload, records models.Records, choices *pr
 		one := userData{UserID: user.User, Rank: line.Rank, Total: line.Total, Score: line.Score, Likes: line.Likes}
 		shown := !first.Hidden && !apart[privacy.Apart{ViewerID: line.User, UserID: line.Leader}]
 		if first.User != "" && (shown || line.Leader == line.User) {
-			one.Leader = &leaderData{first.User, first.Nickname}
+			leader := outcomes.PersonOf(&first)
+			one.Leader = &leader
 		}
 		told.Users = append(told.Users, one)
 	}
