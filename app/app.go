@@ -266,6 +266,7 @@ func (a *App) build(ctx context.Context, o Options) error {
 // the key of directory.IDHash.
 func (a *App) buildBoards(o Options, idKey []byte) {
 	a.Catalog = catalog.New(catalog.NewStore(o.Stores.Gorm), o.Clock, o.Config.HotDays, o.Log)
+	a.Catalog.Definitions.Retain = o.Config.Ledger.Retain
 	copies := a.backing.copies()
 	a.Directory = directory.New(directory.Options{
 		Store: directory.NewStore(o.Stores.Gorm), Copies: copies,
@@ -325,7 +326,7 @@ func (a *App) defineBoards(ctx context.Context, o Options) error {
 	if err := a.Catalog.Definitions.Define(ctx, o.Config.BoardDefinitions()); err != nil {
 		return err
 	}
-	return warnOfDropped(ctx, o.Config, o.Stores, o.Clock(), o.Log)
+	return warnOfBoards(ctx, o.Config, o.Stores, o.Clock(), o.Log)
 }
 
 // loadUsers loads who was erased and the keys of cursors.
@@ -424,6 +425,7 @@ func (a *App) buildJobs(o Options) error {
 			a.Erasure.Forget,
 			func(ctx context.Context) (int64, error) { return purgeLikes(ctx, o) },
 		), a.clock),
+		guarded(jobs.Finish(a.Catalog.Buckets.Finish), a.clock),
 		jobs.Reviews(a.Reviews.Find),
 		guarded(jobs.Erase(a.Erasure.Run), a.clock),
 	)

@@ -44,7 +44,7 @@ func CheckServers(ctx context.Context, cfg config.Config, log *slog.Logger) (err
 	}
 	schema := st.CheckSchema(ctx)
 	if schema == nil {
-		err = warnOfDropped(ctx, cfg, st, time.Now().Add(cfg.Clock.Offset), log)
+		err = warnOfBoards(ctx, cfg, st, time.Now().Add(cfg.Clock.Offset), log)
 	} else if !cfg.Postgres.AutoMigrate {
 		err = schema
 	}
@@ -61,14 +61,18 @@ func CheckServers(ctx context.Context, cfg config.Config, log *slog.Logger) (err
 	return err
 }
 
-// warnOfDropped logs a warning that names the boards that earlier settings have named and these do
-// not: they still take uploads.
-func warnOfDropped(ctx context.Context, cfg config.Config, st *stores.Stores, now time.Time, log *slog.Logger) error {
+// warnOfBoards logs a warning that names the boards that earlier settings have named and these do
+// not: they still take uploads. Another one names the events that end later than these settings say.
+func warnOfBoards(ctx context.Context, cfg config.Config, st *stores.Stores, now time.Time, log *slog.Logger) error {
 	dropped, err := catalog.NewStore(st.Gorm).Dropped(ctx, cfg.BoardDefinitions(), now)
 	if len(dropped) > 0 {
 		log.WarnContext(ctx, "boards are not in the settings any more; they are served as before and take uploads", "boards", dropped)
 	}
-	return err
+	later, failed := catalog.NewStore(st.Gorm).Later(ctx, cfg.BoardDefinitions())
+	if len(later) > 0 {
+		log.WarnContext(ctx, "events end later than the settings say, because an end only moves to a later time", "boards", later)
+	}
+	return errors.Join(err, failed)
 }
 
 // policyAge is how old the answer of a policyGuard may be.

@@ -87,7 +87,7 @@ func TestWhatLocalStoresDoNotNeed(t *testing.T) {
 		}
 	}()
 	want := []string{
-		"archive", "boards", "correct", "correct-archive", "corrections", "cursors", "erase", "passed", "purge", "reconcile", "reviews", "roll", "status", "users", "write-ahead log",
+		"archive", "boards", "correct", "correct-archive", "corrections", "cursors", "erase", "finish", "passed", "purge", "reconcile", "reviews", "roll", "status", "users", "write-ahead log",
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(a.StartByRounds(t.Context())))); diff != "" {
 		t.Errorf("rounds (-want +got):\n%s", diff)
@@ -141,7 +141,7 @@ func TestBoardsOfLocalStoresAreLoaded(t *testing.T) {
 	first, ctx := process(), t.Context()
 	users := []models.UserID{"ann", "ben"}
 	for i, user := range users {
-		results, err := first.Ledger.Add(ctx, "gifts", []ledger.Increment{{User: user, EventID: string(user), Delta: int64(20 + i)}})
+		results, err := first.Ledger.Add(ctx, "gifts", []ledger.Increment{{User: user, EventID: string(user), Amount: int64(20 + i)}})
 		if err != nil || results[0].Status != ledger.Applied {
 			t.Fatalf("%v, %v", results, err)
 		}

@@ -24,6 +24,9 @@ func CheckSettings(cfg *config.Config) error {
 		if _, err := catalog.NewBoard(def); err != nil {
 			return fmt.Errorf("boards: %w", err)
 		}
+		if err := catalog.CheckLate(def, cfg.Ledger.Retain); err != nil {
+			return fmt.Errorf("boards: board %s: %w", def.Name, err)
+		}
 	}
 	return nil
 }

@@ -152,20 +152,23 @@ type IngestKafka struct {
 }
 
 // Board is a board's definition. It takes effect with the next bucket; the
-// parameters of an existing bucket never change.
+// parameters of an existing bucket never change, but for the end of an event.
 type Board struct {
-	Name         string    `koanf:"name" validate:"required" doc:"1 to 40 of a-z, 0-9 and -."`
-	Kind         string    `koanf:"kind" doc:"daily: the highest total that clients report for a day. event: the sum of a backend's increments from start to end. rolling: the sum of the increments of the last hours."`
-	TimeZone     string    `koanf:"time_zone" doc:"IANA zone in which days begin and end. local, on daily boards: a day is a date on each user's own calendar, from UTC+14 to UTC-12."`
-	OpenDays     int       `koanf:"open_days" validate:"min=0,max=30" doc:"How many days before today take uploads on a daily board, 0 to 30."`
-	MaxScore     int64     `koanf:"max_score" doc:"Largest score that is accepted. On a daily board, ties are decided to the millisecond up to 33554431, and to the second up to 17179869183; with 30 open_days up to 2097151 and 2147483647; with 2 open_days and local days to the millisecond up to 16777215. A rolling board takes sums up to 8388607; for events see end. A larger value stops the start."`
-	Shards       int       `koanf:"shards" doc:"Sorted sets that a bucket is split into by user, 1 to 1024."`
-	Global       string    `koanf:"global" validate:"oneof=users service" doc:"Who may read top and around, which show strangers: users, or service for backends only."`
-	ChangeStream bool      `koanf:"change_stream" doc:"Write the changes of new buckets to streams in Redis while a process has rankings.max_staleness; uploads then cost Redis about half as much again. Not for rolling boards."`
-	ReviewAbove  int64     `koanf:"review_above" doc:"Scores above this, less than max_score, are listed for operators. It applies at once. 0: none are."`
-	Start        time.Time `koanf:"start" doc:"When an event begins, in quotes and with its offset from UTC. Required by events."`
-	End          time.Time `koanf:"end" doc:"When an event ends. A max_score of n bits leaves it 2^(53 - n) seconds: 97 days for 1073741823, 34 years for 8388607. Ties are decided to the millisecond if the event lasts less than a thousandth of that, and otherwise to the second."`
-	Window       int       `koanf:"window" doc:"Hours that count on a rolling board, the current hour included, 1 to 168. 0: 24."`
+	Name         string        `koanf:"name" validate:"required" doc:"1 to 40 of a-z, 0-9 and -."`
+	Kind         string        `koanf:"kind" doc:"daily: the highest total that clients report for a day. event: the sum of a backend's increments from start to end. rolling: the sum of the increments of the last hours."`
+	TimeZone     string        `koanf:"time_zone" doc:"IANA zone in which days begin and end. local, on daily boards: a day is a date on each user's own calendar, from UTC+14 to UTC-12."`
+	OpenDays     int           `koanf:"open_days" validate:"min=0,max=30" doc:"How many days before today take uploads on a daily board, 0 to 30."`
+	MaxScore     int64         `koanf:"max_score" doc:"Largest score that is accepted. On a daily board, ties are decided to the millisecond up to 33554431, and to the second up to 17179869183; with 30 open_days up to 2097151 and 2147483647; with 2 open_days and local days to the millisecond up to 16777215. A rolling board takes sums up to 8388607; for events see end. A larger value stops the start."`
+	Shards       int           `koanf:"shards" doc:"Sorted sets that a bucket is split into by user, 1 to 1024."`
+	Global       string        `koanf:"global" validate:"oneof=users service" doc:"Who may read top and around, which show strangers: users, or service for backends only."`
+	ChangeStream bool          `koanf:"change_stream" doc:"Write the changes of new buckets to streams in Redis while a process has rankings.max_staleness; uploads then cost Redis about half as much again. Not for rolling boards."`
+	ReviewAbove  int64         `koanf:"review_above" doc:"Scores above this, less than max_score, are listed for operators. It applies at once. 0: none are."`
+	Start        time.Time     `koanf:"start" doc:"When an event begins, in quotes and with its offset from UTC. Required by events."`
+	End          time.Time     `koanf:"end" doc:"When an event ends. It can be moved, to a later time only. A max_score of n bits leaves it 2^(53 - n) seconds: 97 days for 1073741823, 34 years for 8388607. Ties are decided to the millisecond if the event lasts less than a thousandth of that, and otherwise to the second."`
+	Takes        string        `koanf:"takes" validate:"omitempty,oneof=sum best" doc:"sum: increments add up. best: the best result of each user counts; daily boards always take it, and events may. Empty: best on daily boards, otherwise sum."`
+	Late         time.Duration `koanf:"late" doc:"How long after it occurred an event takes an increment that says so in occurred_at, and after the event's end; at most 744h, and less than ledger.retain. 0s: it takes none that do."`
+	LatestEnd    time.Time     `koanf:"latest_end" doc:"Up to when it must be possible to move the end of an event, in quotes and with its offset from UTC. Ties may be decided by a longer unit of time for it. None: as far as the unit that end needs allows; GET /v1/admin/boards/{board} shows how far."`
+	Window       int           `koanf:"window" doc:"Hours that count on a rolling board, the current hour included, 1 to 168. 0: 24."`
 }
 
 // Archive holds the settings of the archive.

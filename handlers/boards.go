@@ -20,11 +20,13 @@ type BoardService interface {
 	BoardFinder
 	Boards() []*catalog.Board
 	Add(ctx context.Context, def models.Board, dryRun bool) (*catalog.Board, error)
+	MoveEnd(ctx context.Context, name string, end time.Time, dryRun bool) (*catalog.Board, error)
 }
 
 // CurrentBuckets returns the bucket of a board that counts at a moment.
 type CurrentBuckets interface {
 	Current(b *catalog.Board, now time.Time, offset models.UTCOffset) (*models.Bucket, error)
+	ExtendableUntil(b *catalog.Board) *time.Time
 }
 
 // boardHandlers serves the definitions of boards.
@@ -36,15 +38,20 @@ type boardHandlers struct {
 
 // Board is a board as it is shown to every caller.
 type Board struct {
-	Name        string          `json:"name" doc:"The board's name"`
-	Kind        models.Kind     `json:"kind" enum:"daily,event,rolling" doc:"daily: a total for each day, the highest counts; event: increments add up from its start to its end; rolling: those of the last hours add up"`
-	TimeZone    string          `json:"time_zone" doc:"The zone that fixes its days, or local: each user's own calendar does" example:"Asia/Shanghai"`
-	OpenDays    *int            `json:"open_days" doc:"How many days before today take uploads on a daily board; null on other boards"`
-	MaxScore    int64           `json:"max_score" doc:"The largest score that is accepted"`
-	Global      models.Audience `json:"global" enum:"users,service" doc:"Who may read top and around"`
-	WindowHours *int            `json:"window_hours" doc:"How many hours count on a rolling board, including the current one; null on other boards"`
-	Current     currentBucket   `json:"current" doc:"The period that counts now: a day, or the whole event"`
-	Final       bool            `json:"final" doc:"True once the board accepts no more updates"`
+	Name        string            `json:"name" doc:"The board's name"`
+	Kind        models.Kind       `json:"kind" enum:"daily,event,rolling" doc:"daily: a total for each day, the highest counts; event: increments add up from its start to its end; rolling: those of the last hours add up"`
+	TimeZone    string            `json:"time_zone" doc:"The zone that fixes its days, or local: each user's own calendar does" example:"Asia/Shanghai"`
+	OpenDays    *int              `json:"open_days" doc:"How many days before today take uploads on a daily board; null on other boards"`
+	MaxScore    int64             `json:"max_score" doc:"The largest score that is accepted"`
+	Global      models.Audience   `json:"global" enum:"users,service" doc:"Who may read top and around"`
+	WindowHours *int              `json:"window_hours" doc:"How many hours count on a rolling board, including the current one; null on other boards"`
+	Current     currentBucket     `json:"current" doc:"The period that counts now: a day, or the whole event"`
+	Takes       models.Takes      `json:"takes" enum:"sum,best" doc:"sum: increments add up; best: the best counts"`
+	ClosesAt    *models.Timestamp `json:"closes_at" format:"date-time" doc:"When an event takes its last increments, those that say when they occurred; null on other boards"`
+	Final       bool              `json:"final" doc:"True once the board accepts no more updates"`
+	// For operators.
+	Late            *string           `json:"late,omitempty" nullable:"false" example:"48h0m0s" doc:"How long after it occurred an event takes an increment. For operators"`
+	ExtendableUntil *models.Timestamp `json:"extendable_until,omitempty" nullable:"false" format:"date-time" doc:"Up to when the end of an event can be moved. For operators"`
 }
 
 type currentBucket struct {
@@ -56,7 +63,7 @@ type currentBucket struct {
 
 // of returns the board as it is shown to a caller whose clock has the given offset.
 func (h *boardHandlers) of(b *catalog.Board, offset models.UTCOffset) (Board, error) {
-	answer := Board{Name: b.Name, Kind: b.Kind, TimeZone: b.TimeZone, MaxScore: b.MaxScore, Global: b.Global}
+	answer := Board{Name: b.Name, Kind: b.Kind, TimeZone: b.TimeZone, MaxScore: b.MaxScore, Global: b.Global, Takes: b.Takes}
 	if b.RequireDays() == nil {
 		answer.OpenDays = &b.OpenDays
 	}
@@ -69,6 +76,9 @@ func (h *boardHandlers) of(b *catalog.Board, offset models.UTCOffset) (Board, er
 		return Board{}, err
 	}
 	answer.Final = bucket.Final(now)
+	if bucket.Event() {
+		answer.ClosesAt = timestampIfAny(&bucket.ClosesAt)
+	}
 	answer.Current.Date = dateIfAny(b.Date(bucket))
 	if bucket.WindowHours > 0 {
 		answer.WindowHours = &bucket.WindowHours
@@ -78,6 +88,14 @@ func (h *boardHandlers) of(b *catalog.Board, offset models.UTCOffset) (Board, er
 	answer.Current.StartsAt, answer.Current.EndsAt = timestampIfAny(&starts), timestampIfAny(&ends)
 	answer.Current.ClosesAt = timestampIfAny(&bucket.ClosesAt)
 	return answer, nil
+}
+
+// addForOperators adds what only operators see of a board.
+func (h *boardHandlers) addForOperators(answer *Board, b *catalog.Board) {
+	if until := h.buckets.ExtendableUntil(b); until != nil {
+		late := b.Late.String()
+		answer.Late, answer.ExtendableUntil = &late, timestampIfAny(until)
+	}
 }
 
 var listBoards = operation{
@@ -109,6 +127,9 @@ func (h *boardHandlers) list(ctx context.Context, in *boardsInput) (*output[boar
 		if err != nil {
 			return nil, err
 		}
+		if callerFrom(ctx).Admin {
+			h.addForOperators(&answer, b)
+		}
 		list.Boards = append(list.Boards, answer)
 	}
 	return &output[boards]{list}, nil
@@ -137,6 +158,9 @@ type newBoard struct {
 	ReviewAbove  int64           `json:"review_above,omitempty" minimum:"0" doc:"Scores above this are listed by GET /v1/admin/reviews; less than max_score; 0 for none"`
 	StartsAt     *time.Time      `json:"start,omitempty" format:"date-time" doc:"When an event starts; events only" example:"2026-12-01T12:00:00Z"`
 	EndsAt       *time.Time      `json:"end,omitempty" format:"date-time" doc:"When it ends; events only" example:"2026-12-24T15:00:00Z"`
+	Takes        models.Takes    `json:"takes,omitempty" enum:"sum,best" doc:"sum: increments add up, the default of events and rolling boards; best: the best result counts, on events and, always, on daily boards"`
+	Late         string          `json:"late,omitempty" doc:"How long after it occurred an event takes an increment that says when: 0s to 744h; events only" example:"48h"`
+	LatestEnd    *time.Time      `json:"latest_end,omitempty" format:"date-time" doc:"Up to when it must be possible to move the end, which may cost resolution; events only" example:"2027-01-31T15:00:00Z"`
 	WindowHours  int             `json:"window,omitempty" minimum:"1" maximum:"168" doc:"How many hours count, including the current one; 24 if it is left out; rolling boards only"`
 }
 
@@ -159,6 +183,7 @@ type boardDefinition struct {
 
 func (h *boardHandlers) definition(b *catalog.Board) (boardDefinition, error) {
 	answer, err := h.of(b, models.UTCOffset{})
+	h.addForOperators(&answer, b)
 	return boardDefinition{
 		Board: answer, Shards: b.Shards, ChangeStream: b.ChangeStream, ReviewAbove: b.ReviewAbove, TickMS: b.TickMS(),
 		CreatedAt: models.TimestampOf(b.CreatedAt),
@@ -174,9 +199,13 @@ func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*statusOut
 	case d.Kind == models.KindDaily:
 		openDays = models.DefaultOpenDays
 	}
+	late, err := parseLate(d.Late)
+	if err != nil {
+		return nil, err
+	}
 	b, err := h.boards.Add(ctx, models.Board{
 		Name: d.Name, Kind: d.Kind, TimeZone: d.TimeZone, OpenDays: openDays, MaxScore: d.MaxScore, Shards: d.Shards, Global: d.Global,
-		StartsAt: d.StartsAt, EndsAt: d.EndsAt, WindowHours: d.WindowHours, ChangeStream: d.ChangeStream, ReviewAbove: d.ReviewAbove,
+		StartsAt: d.StartsAt, EndsAt: d.EndsAt, Takes: d.Takes, Late: late, LatestEnd: d.LatestEnd, WindowHours: d.WindowHours, ChangeStream: d.ChangeStream, ReviewAbove: d.ReviewAbove,
 	}, in.isDryRun())
 	if err != nil {
 		return nil, err
@@ -186,6 +215,48 @@ func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*statusOut
 		shown.CreatedAt = models.TimestampOf(h.clock())
 	}
 	return statusOutputOf(in.status(http.StatusCreated), shown, err)
+}
+
+// parseLate parses the late of a definition.
+func parseLate(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	late, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, models.Invalid("body.late", "is not a duration, such as 48h")
+	}
+	return late, nil
+}
+
+var moveEnd = operation{
+	id:      "moveEnd",
+	summary: "Move the end of an event",
+	description: "Moves the end of an event to a later time, such as `{\"end\":\"2026-12-31T15:00:00Z\"}`, until it is final, and up to its `extendable_until`. " +
+		"Increments are counted up to the new end at once; other processes show it within seconds. Settings that name an earlier end do not move it back. " +
+		"With `?dry_run=true` nothing changes.",
+	errors: []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeEventFinal},
+}
+
+type moveEndInput struct {
+	DryRun
+	Board string `path:"board" doc:"The board's name" example:"gifts-spring"`
+	Body  newEnd
+}
+
+// newEnd is the end that an event gets.
+type newEnd struct {
+	End time.Time `json:"end" format:"date-time" doc:"When the event ends" example:"2026-12-31T15:00:00Z"`
+}
+
+func (in *moveEndInput) about(e *audit.Entry) { e.Board = in.Board }
+
+func (h *boardHandlers) moveEnd(ctx context.Context, in *moveEndInput) (*output[boardDefinition], error) {
+	b, err := h.boards.MoveEnd(ctx, in.Board, in.Body.End, in.isDryRun())
+	if err != nil {
+		return nil, err
+	}
+	return outputOf(h.definition(b))
 }
 
 var showBoard = operation{

@@ -32,13 +32,21 @@ func (s buckets) Current(b *catalog.Board, now time.Time, offset models.UTCOffse
 	}, nil
 }
 
+func (s buckets) ExtendableUntil(b *catalog.Board) *time.Time {
+	if b.EndsAt == nil {
+		return nil
+	}
+	until := b.EndsAt.Add(24 * time.Hour)
+	return &until
+}
+
 const (
 	stepsBoard = `"name":"steps","kind":"daily","time_zone":"Asia/Shanghai","open_days":2,"max_score":100000,"global":"users","window_hours":null,` +
-		`"current":{"date":"2026-11-20","starts_at":"2026-11-19T16:00:00.000Z","ends_at":"2026-11-20T16:00:00.000Z","closes_at":"2026-11-20T16:00:00.000Z"},"final":false`
+		`"current":{"date":"2026-11-20","starts_at":"2026-11-19T16:00:00.000Z","ends_at":"2026-11-20T16:00:00.000Z","closes_at":"2026-11-20T16:00:00.000Z"},"takes":"best","closes_at":null,"final":false`
 	oldBoard = `"name":"old","kind":"daily","time_zone":"Asia/Shanghai","open_days":2,"max_score":100000,"global":"users","window_hours":null,` +
-		`"current":{"date":"2026-11-19","starts_at":"2026-11-18T16:00:00.000Z","ends_at":"2026-11-19T16:00:00.000Z","closes_at":"2026-11-19T16:00:00.000Z"},"final":true`
+		`"current":{"date":"2026-11-19","starts_at":"2026-11-18T16:00:00.000Z","ends_at":"2026-11-19T16:00:00.000Z","closes_at":"2026-11-19T16:00:00.000Z"},"takes":"best","closes_at":null,"final":true`
 	windowBoard = `"name":"window","kind":"rolling","time_zone":"Asia/Shanghai","open_days":null,"max_score":100000,"global":"service","window_hours":24,` +
-		`"current":{"date":null,"starts_at":null,"ends_at":null,"closes_at":null},"final":false`
+		`"current":{"date":null,"starts_at":null,"ends_at":null,"closes_at":null},"takes":"sum","closes_at":null,"final":false`
 )
 
 func TestListBoards(t *testing.T) {
@@ -68,11 +76,11 @@ func TestListLocalBoards(t *testing.T) {
 	}
 	const (
 		board = `200 {"boards":[{"name":"walk","kind":"daily","time_zone":"local","open_days":2,"max_score":100000,"global":"users","window_hours":null,`
-		none  = board + `"current":{"date":null,"starts_at":null,"ends_at":null,"closes_at":null},"final":false}]}`
+		none  = board + `"current":{"date":null,"starts_at":null,"ends_at":null,"closes_at":null},"takes":"best","closes_at":null,"final":false}]}`
 	)
 	runCases(t, config, []testCase{
 		{"without an offset", "1001", "GET /v1/boards", "", nil, nil, none},
-		{"in the east", "1001", "GET /v1/boards?utc_offset=%2B14:00", "", nil, nil, board + `"current":{"date":"2026-11-20","starts_at":"2026-11-19T10:00:00.000Z","ends_at":"2026-11-20T10:00:00.000Z","closes_at":"2026-11-20T16:00:00.000Z"},"final":false}]}`},
+		{"in the east", "1001", "GET /v1/boards?utc_offset=%2B14:00", "", nil, nil, board + `"current":{"date":"2026-11-20","starts_at":"2026-11-19T10:00:00.000Z","ends_at":"2026-11-20T10:00:00.000Z","closes_at":"2026-11-20T16:00:00.000Z"},"takes":"best","closes_at":null,"final":false}]}`},
 		{"a plus that became a space", "1001", "GET /v1/boards?utc_offset=+08:00", "", nil, nil, board + `"current":{"date":"2026-11-20","starts_at":"2026-11-19T16:00:00.000Z","ends_at":"2026-11-20T16:00:00.000Z",…`},
 		{"in the west", "1001", "GET /v1/boards?utc_offset=-12:00", "", nil, nil, board + `"current":{"date":"2026-11-19","starts_at":"2026-11-19T12:00:00.000Z","ends_at":"2026-11-20T12:00:00.000Z",…`},
 		{"no offset", "1001", "GET /v1/boards?utc_offset=Shanghai", "", nil, nil, "422 validation_failed: query.utc_offset: …"},
@@ -128,6 +136,17 @@ func TestDefineAndShowBoards(t *testing.T) {
 		{"a user's token", "1001", define, steps, nil, nil, "403 forbidden: this token may not make this call"},
 		{"show a board", "admin", show, "", nil, nil,
 			`200 {` + stepsBoard + `,"shards":1,"change_stream":false,"review_above":0,"tick_ms":1,"created_at":"2026-11-20T03:00:00.000Z"}`},
+		{"move an end", "admin", "PUT /v1/admin/boards/steps", `{"end":"2026-12-24T15:00:00Z"}`, nil,
+			[]string{"MoveEnd steps 2026-12-24 15:00:00 +0000 UTC"}, `200 {` + stepsBoard + `,…`},
+		{"move an end, dry", "admin", "PUT /v1/admin/boards/steps?dry_run=true", `{"end":"2026-12-24T15:00:00Z"}`, nil,
+			[]string{"try MoveEnd steps 2026-12-24 15:00:00 +0000 UTC"}, `200 {` + stepsBoard + `,…`},
+		{"move the end of a final event", "admin", "PUT /v1/admin/boards/steps", `{"end":"2026-12-24T15:00:00Z"}`,
+			models.Errorf(models.CodeEventFinal, "it is final"), []string{"MoveEnd steps 2026-12-24 15:00:00 +0000 UTC"}, "409 event_final: it is final"},
+		{"move an end to nothing", "admin", "PUT /v1/admin/boards/steps", `{}`, nil, nil, "422 validation_failed: body: …"},
+		{"move an end as a backend", "service", "PUT /v1/admin/boards/steps", `{"end":"2026-12-24T15:00:00Z"}`, nil, nil,
+			"403 forbidden: this token may not make this call"},
+		{"late that is no duration", "admin", define, `{"name":"a","kind":"event","max_score":1,"late":"x"}`, nil, nil,
+			"422 validation_failed: body.late: …"},
 		{"show an unknown board", "admin", "GET /v1/admin/boards/nix", "", nil, nil, "404 board_not_found: no board nix"},
 		{"show a board to a user", "1001", show, "", nil, nil, "403 forbidden: this token may not make this call"},
 		{"show a board to a service", "service", show, "", nil, nil, "403 forbidden: this token may not make this call"},

@@ -100,7 +100,15 @@ func uploadJSON(u ingest.Upload) map[string]any {
 }
 
 func incrementJSON(i ledger.Increment) map[string]any {
-	return map[string]any{"user_id": i.User, "delta": i.Delta, "event_id": i.EventID}
+	fields := map[string]any{"user_id": i.User, "delta": i.Amount, "event_id": i.EventID}
+	if i.Result {
+		fields["score"] = i.Amount
+		delete(fields, "delta")
+	}
+	if i.OccurredAt != nil {
+		fields["occurred_at"] = i.OccurredAt
+	}
+	return fields
 }
 
 // listed reports whether a header lists an address, in whatever form and with any zone. A

@@ -1,10 +1,12 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,11 +19,13 @@ import (
 // maxIncrements is the largest number of increments in one call.
 const maxIncrements = 1000
 
-// increment is an amount that is added to a user's score.
+// increment is an amount that is added to a user's score, or a result of which the best counts.
 type increment struct {
-	UserID  *models.UserID `json:"user_id" doc:"The user" example:"1001" required:"true" nullable:"false"`
-	Delta   *wholeNumber   `json:"delta" doc:"The amount to add, 1 or more" example:"5" minimum:"1" required:"true" nullable:"false"`
-	EventID *string        `json:"event_id" doc:"Names the increment: the same id counts once on a board. 1 to 64 visible ASCII characters" example:"gift-2381" minLength:"1" maxLength:"64" required:"true" nullable:"false"`
+	UserID     *models.UserID `json:"user_id" doc:"The user" example:"1001" required:"true" nullable:"false"`
+	Delta      *wholeNumber   `json:"delta,omitempty" doc:"The amount to add, 1 or more; on events also 0, which puts a user without a score on the list. On boards that take the sum" example:"5" minimum:"0" nullable:"false"`
+	Score      *wholeNumber   `json:"score,omitempty" doc:"The result, 0 to max_score, instead of delta. On boards that take the best" example:"980" minimum:"0" nullable:"false"`
+	EventID    *string        `json:"event_id" doc:"Names the increment: the same id counts once on a board. 1 to 64 visible ASCII characters" example:"gift-2381" minLength:"1" maxLength:"64" required:"true" nullable:"false"`
+	OccurredAt *time.Time     `json:"occurred_at,omitempty" doc:"When it happened, if that is not now: between the event's start and end, and at most its setting late ago. Events only" format:"date-time" example:"2026-12-01T12:00:00Z" nullable:"false"`
 }
 
 // increments is the body with several increments.
@@ -45,14 +49,16 @@ var addIncrements = operation{
 	summary: "Add to scores",
 	description: "Add to scores on event and rolling boards: `{\"user_id\":\"1001\",\"delta\":5,\"event_id\":\"gift-2381\"}`, or up to 1,000 increments as " +
 		"`{\"increments\":[{\"user_id\":\"1001\",\"delta\":5,\"event_id\":\"gift-2381\"}]}`. " +
+		"On boards that take the best, an increment has `score`, a result, instead of `delta`: the user's best counts. " +
+		"On events it may say when it happened (`occurred_at`), up to the board's `late` afterwards and until `closes_at`. " +
 		"An event_id counts once on a board. If the same increment is sent again, even after the event, its result is duplicate, with the score of the first time; " +
-		"with another user_id or delta it is rejected as event_id_conflict. So after a time-out or a 503, send the same increments again. " +
+		"with another user_id or amount it is rejected as event_id_conflict; another occurred_at changes nothing. So after a time-out or a 503, send the same increments again. " +
 		"In a list, each item is counted or rejected on its own, and its result says what is wrong with it; a single increment is refused with the status of its error. " +
-		"Increments of one user that are counted together all have the reached_at of the latest.",
+		"Increments of one user that are counted together all have the reached_at of the latest and, where the best counts, the best score.",
 	bodies: []any{increment{}, increments{}},
 	list:   true,
 	errors: []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeEventIDConflict,
-		models.CodeScoreOutOfRange, models.CodeEventNotOpen},
+		models.CodeScoreOutOfRange, models.CodeEventNotOpen, models.CodeOccurredAtInvalid},
 }
 
 type incrementsInput struct {
@@ -84,7 +90,7 @@ func (h *incrementHandlers) add(ctx context.Context, in *incrementsInput) (*outp
 		return nil, err
 	}
 	if !body.list && results[0].Err != nil {
-		return nil, locateIncrement(results[0].Err, "body")
+		return nil, body.locate(0, results[0].Err, "body")
 	}
 	applied := 0
 	for i := range results {
@@ -115,7 +121,7 @@ type incrementList struct {
 func (l *incrementList) record(i int, r *ledger.Result) error {
 	at := l.positions[i]
 	if r.Err != nil {
-		err := locateIncrement(r.Err, incrementLocation(at))
+		err := l.locate(i, r.Err, incrementLocation(at))
 		var known *models.Error
 		if !errors.As(err, &known) {
 			return err
@@ -141,7 +147,9 @@ func parseIncrements(body []byte) (*incrementList, error) {
 		Increments *[]jsontext.Value `json:"increments"`
 		UserID     *jsontext.Value   `json:"user_id"`
 		Delta      *jsontext.Value   `json:"delta"`
+		Score      *jsontext.Value   `json:"score"`
 		EventID    *jsontext.Value   `json:"event_id"`
+		OccurredAt *jsontext.Value   `json:"occurred_at"`
 	}
 	if err := decodeBody(body, &in); err != nil {
 		return nil, err
@@ -153,8 +161,8 @@ func parseIncrements(body []byte) (*incrementList, error) {
 		}
 		return &incrementList{items: []ledger.Increment{item}, positions: []int{0}, results: make([]incrementResult, 1)}, nil
 	}
-	if in.UserID != nil || in.Delta != nil || in.EventID != nil {
-		return nil, models.Invalid("body", "send user_id, delta and event_id, or increments, not both")
+	if cmp.Or(in.UserID, in.Delta, in.Score, in.EventID, in.OccurredAt) != nil {
+		return nil, models.Invalid("body", "send one increment, or increments, not both")
 	}
 	raw := *in.Increments
 	if len(raw) < 1 || len(raw) > maxIncrements {
@@ -183,12 +191,20 @@ func parseIncrement(raw []byte, at string) (ledger.Increment, *models.Error) {
 	switch {
 	case item.UserID == nil:
 		return ledger.Increment{}, models.Invalid(at+".user_id", "is required")
-	case item.Delta == nil:
-		return ledger.Increment{}, models.Invalid(at+".delta", "is required")
+	case item.Delta == nil && item.Score == nil:
+		return ledger.Increment{}, models.Invalid(at+".delta", "is required, or score on boards that take the best")
+	case item.Delta != nil && item.Score != nil:
+		return ledger.Increment{}, models.Invalid(at, "has delta or score, not both")
 	case item.EventID == nil:
 		return ledger.Increment{}, models.Invalid(at+".event_id", "is required")
 	}
-	return ledger.Increment{User: *item.UserID, Delta: int64(*item.Delta), EventID: *item.EventID}, nil
+	inc := ledger.Increment{User: *item.UserID, Result: item.Score != nil, EventID: *item.EventID}
+	inc.Amount = int64(*cmp.Or(item.Delta, item.Score))
+	if item.OccurredAt != nil {
+		at := models.TimestampOf(*item.OccurredAt)
+		inc.OccurredAt = &at
+	}
+	return inc, nil
 }
 
 // eventIDOf returns the event_id of an item that can't be decoded as a whole; ""
@@ -204,8 +220,8 @@ func eventIDOf(raw jsontext.Value) string {
 	return id
 }
 
-// locateIncrement adds the location in the body to the error of an increment.
-func locateIncrement(err error, at string) error {
+// locate adds the location in the body to the error of an item.
+func (l *incrementList) locate(i int, err error, at string) error {
 	var known *models.Error
 	if !errors.As(err, &known) {
 		return err
@@ -216,7 +232,12 @@ func locateIncrement(err error, at string) error {
 			return models.Invalid(at+"."+f.Location, f.Message)
 		}
 	case models.CodeScoreOutOfRange:
+		if l.items[i].Result {
+			return known.At(at + ".score")
+		}
 		return known.At(at + ".delta")
+	case models.CodeOccurredAtInvalid:
+		return known.At(at + ".occurred_at")
 	case models.CodeEventIDConflict:
 		return known.At(at + ".event_id")
 	}

@@ -25,7 +25,7 @@ func (s increments) Add(_ context.Context, board string, items []ledger.Incremen
 	}
 	results := make([]ledger.Result, len(items))
 	for i, item := range items {
-		results[i] = ledger.Result{EventID: item.EventID, Status: ledger.Applied, Score: item.Delta, ReachedAt: models.TimestampOf(noon)}
+		results[i] = ledger.Result{EventID: item.EventID, Status: ledger.Applied, Score: item.Amount, ReachedAt: models.TimestampOf(noon)}
 	}
 	return results, nil
 }
@@ -41,13 +41,13 @@ func TestAddIncrements(t *testing.T) {
 	rejected := func(id, detail string) string {
 		return `{"event_id":"` + id + `","status":"rejected","score":null,"reached_at":null,"code":"validation_failed","detail":"` + detail + `"}`
 	}
-	one := []string{"Add gifts [{User:1 Delta:5 EventID:a}]"}
+	one := []string{"Add gifts [{User:1 Amount:5 Result:false EventID:a OccurredAt:<nil>}]"}
 	config := func(r *recorder) handlers.Config { return handlers.Config{Increments: increments{recorder: r}} }
 	runCases(t, config, []testCase{
 		{"a single one", "service", addIncrements, gift, nil, one, `200 {"results":[` + applied + `]}`},
 		{"a list", "service", addIncrements, `{"increments":[` + gift + `]}`, nil, one, `200 {"results":[` + applied + `]}`},
 		{"a broken item", "service", addIncrements, `{"increments":[{"user_id":"2","event_id":"b"},` + gift + `]}`, nil, one,
-			`200 {"results":[` + rejected("b", "body.increments[0].delta: is required") + `,` + applied + `]}`},
+			`200 {"results":[` + rejected("b", "body.increments[0].delta: is required, or score on boards that take the best") + `,` + applied + `]}`},
 		{"an item without a user", "service", addIncrements, `{"increments":[` + gift + `,{"delta":1,"event_id":"b"}]}`, nil, one,
 			`200 {"results":[` + applied + `,` + rejected("b", "body.increments[1].user_id: is required") + `]}`},
 		{"an item without an id", "service", addIncrements, `{"increments":[` + gift + `,{"delta":1,"user_id":"2"}]}`, nil, one,
@@ -55,9 +55,15 @@ func TestAddIncrements(t *testing.T) {
 		{"an item of another type", "service", addIncrements, `{"increments":[` + gift + `,{"user_id":"2","delta":"x","event_id":"b"}]}`, nil, one,
 			`200 {"results":[` + applied + `,` + `{"event_id":"b","status":"rejected",…`},
 		{"a fraction", "service", addIncrements, `{"user_id":"1","delta":1.5,"event_id":"a"}`, nil, nil, "422 validation_failed: body.delta: must be a whole number"},
-		{"a single one without a delta", "service", addIncrements, `{"user_id":"1","event_id":"a"}`, nil, nil, "422 validation_failed: body.delta: is required"},
+		{"a single one without a delta", "service", addIncrements, `{"user_id":"1","event_id":"a"}`, nil, nil, "422 validation_failed: body.delta: is required, or score on boards that take the best"},
+		{"a result", "service", addIncrements, `{"user_id":"1","score":0,"event_id":"a"}`, nil,
+			[]string{"Add gifts [{User:1 Amount:0 Result:true EventID:a OccurredAt:<nil>}]"}, `200 {"results":[{"event_id":"a","status":"applied","score":0,…`},
+		{"a delta and a result", "service", addIncrements, `{"user_id":"1","delta":5,"score":5,"event_id":"a"}`, nil, nil,
+			"422 validation_failed: body: has delta or score, not both"},
+		{"a time that is none", "service", addIncrements, `{"user_id":"1","delta":5,"event_id":"a","occurred_at":"yesterday"}`, nil, nil,
+			"422 validation_failed: body.occurred_at: …"},
 		{"both forms", "service", addIncrements, `{"user_id":"1","increments":[]}`, nil, nil,
-			"422 validation_failed: body: send user_id, delta and event_id, or increments, not both"},
+			"422 validation_failed: body: send one increment, or increments, not both"},
 		{"an empty list", "service", addIncrements, `{"increments":[]}`, nil, nil, "422 validation_failed: body.increments: has 1 to 1000 items"},
 		{"too long a list", "service", addIncrements, `{"increments":[` + strings.Repeat(gift+",", 1000) + gift + `]}`, nil, nil,
 			"422 validation_failed: body.increments: has 1 to 1000 items"},

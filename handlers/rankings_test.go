@@ -87,6 +87,17 @@ func (s boards) Add(_ context.Context, def models.Board, dryRun bool) (*catalog.
 	return catalog.NewBoard(def)
 }
 
+func (s boards) MoveEnd(_ context.Context, name string, end time.Time, dryRun bool) (*catalog.Board, error) {
+	call := "MoveEnd"
+	if dryRun {
+		call = "try MoveEnd"
+	}
+	if err := s.record(call, name, end); err != nil {
+		return nil, err
+	}
+	return s.Board(name)
+}
+
 // newBoard returns a board of days in Shanghai, changed by change.
 func newBoard(t *testing.T, name string, change func(*models.Board)) *catalog.Board {
 	t.Helper()

@@ -185,6 +185,7 @@ func (c *Config) routes(api huma.API, m *metrics) {
 
 	registerAudited(api, c.Audit, "POST /v1/admin/boards", boards.define, defineBoard)
 	register(api, "GET /v1/admin/boards/{board}", byAdmin, boards.show, showBoard)
+	registerAudited(api, c.Audit, "PUT /v1/admin/boards/{board}", boards.moveEnd, moveEnd)
 	states := &bucketHandlers{c.BucketStates, c.Cursors}
 	register(api, "GET /v1/admin/boards/{board}/buckets", byAdmin, states.list, listBuckets)
 	users := &supportHandlers{c.Users, c.Cursors}

@@ -113,7 +113,7 @@ func TestUserIDsInBodies(t *testing.T) {
 		{"1001", "POST /v1/friends/requests", `{"user_id":%s}`, "SendRequest 1001 %s", "body.user_id"},
 		{"service", "POST /v1/users/1001/rename", `{"to":%s}`, "Rename 1001 %s", "body.to"},
 		{"service", "PUT /v1/users/1001/friends", `{"friend_ids":["1002",%s]}`, "Replace 1001 [1002 %s]", "body.friend_ids[1]"},
-		{"service", "POST /v1/boards/gifts/increments", `{"user_id":%s,"delta":5,"event_id":"a"}`, "Add gifts [{User:%s Delta:5 EventID:a}]", "body.user_id"},
+		{"service", "POST /v1/boards/gifts/increments", `{"user_id":%s,"delta":5,"event_id":"a"}`, "Add gifts [{User:%s Amount:5 Result:false EventID:a OccurredAt:<nil>}]", "body.user_id"},
 	}
 	r := &recorder{}
 	api := newAPI(t, userCalls(t, r))
@@ -165,7 +165,7 @@ func TestUserIDsInLists(t *testing.T) {
 			if strings.HasSuffix(l.request, "batch") {
 				accepted = append(accepted, "{User:"+id+" Date:2026-11-20 Score:5}")
 			} else {
-				accepted = append(accepted, "{User:"+id+" Delta:5 EventID:a}")
+				accepted = append(accepted, "{User:"+id+" Amount:5 Result:false EventID:a OccurredAt:<nil>}")
 			}
 		}
 		if diff := cmp.Diff([]string{fmt.Sprintf(l.call, strings.Join(accepted, " "))}, r.calls); diff != "" {

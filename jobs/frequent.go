@@ -44,11 +44,15 @@ func Erase(run Work) Job { return transient("erase", 2*time.Second, time.Hour, r
 // long an earlier state of Redis shows lines of erased users.
 func EraseAgain(guard Work) Job { return transient("erase-again", time.Minute, 10*time.Minute, guard) }
 
+// Finish returns the job that makes events final that have closed. Its rows are the events. The
+// interval is how long after its end an event becomes final.
+func Finish(finish Work) Job { return transient("finish", 2*time.Second, time.Minute, finish) }
+
 // Passed returns the job that tells users who has passed them. Its rows are the users it has looked
 // at. The deadline leaves time for some millions of users; a round that takes longer begins anew.
 func Passed(every time.Duration, look Work) Job { return frequent("passed", every, time.Hour, look) }
 
-// Results returns the job that announces the results of events that have ended. Its rows are
+// Results returns the job that announces the results of events that are final. Its rows are
 // the results. The deadline leaves time to rank very large events.
 func Results(announce Work) Job { return frequent("results", 10*time.Second, 10*time.Minute, announce) }
 

@@ -30,6 +30,20 @@ const (
 	AudienceService Audience = "service"
 )
 
+// Takes says how the increments of a board make up a score.
+type Takes string
+
+// What boards take.
+const (
+	// TakesSum means that increments add up.
+	TakesSum Takes = "sum"
+	// TakesBest means that the best result counts: on daily boards the highest total of the day.
+	TakesBest Takes = "best"
+)
+
+// MaxLate is the longest time after an increment of an event occurred that the event may take it.
+const MaxLate = 31 * 24 * time.Hour
+
 // DefaultOpenDays and MaxOpenDays are the default and the largest OpenDays of a
 // daily board.
 const (
@@ -48,6 +62,14 @@ type Board struct {
 	// other kinds.
 	StartsAt *time.Time
 	EndsAt   *time.Time
+	// Takes says how increments make up a score. Empty stands for TakesBest on daily boards, which
+	// take nothing else, and otherwise for TakesSum; only events may take the best.
+	Takes Takes
+	// Late is how long after it occurred an event takes an increment, and after its end; 0 to
+	// MaxLate, in whole milliseconds.
+	Late time.Duration
+	// LatestEnd is up to when an event's end can be moved at least, or nil.
+	LatestEnd *time.Time
 	// WindowHours is how many hours count on a rolling board, the current one
 	// included; 0 for other kinds.
 	WindowHours int
@@ -77,7 +99,8 @@ func (Board) TableName() string { return "boards" }
 
 // Bucket is one period of a board, with everything that is needed to read and write
 // its scores. It is made on its first use, stored in board_buckets, and never
-// changes, so its scores stay readable when the definition changes.
+// changes, so its scores stay readable when the definition changes. Only the end of an event
+// moves, to a later time, with ClosesAt, ColdAt and Day; and it becomes final.
 type Bucket struct {
 	Board string `gorm:"primaryKey"`
 	// Name identifies the bucket on its board: 20261120 for a day, "event" for an
@@ -89,8 +112,11 @@ type Bucket struct {
 	StartsAt time.Time
 	EndsAt   time.Time
 	// ClosesAt is when the bucket stops accepting updates: EndsAt plus the time
-	// for late uploads.
+	// for late uploads, or for increments that say when they occurred.
 	ClosesAt time.Time
+	// FinalAt is when an event that had closed stopped counting increments. It is nil until then,
+	// and for other buckets.
+	FinalAt *time.Time
 	// TickMS is the resolution of the time at which a score was reached, in
 	// milliseconds: 1 or 1000.
 	TickMS int64
@@ -104,6 +130,9 @@ type Bucket struct {
 	// totals add up to a user's score. Such a bucket is raised with the total of
 	// one hour: the one in which it was reached.
 	WindowHours int
+	// Best reports whether the best increment of a user counts, instead of the sum. False for daily
+	// boards, which have no increments.
+	Best bool
 	// FromLedger reports whether the scores are the running totals of the ledger.
 	// Redis then holds a copy, and nothing of it has to be kept for the archive.
 	FromLedger bool
@@ -134,5 +163,15 @@ func (b *Bucket) Open(now time.Time) bool {
 // or due to be.
 func (b *Bucket) Cold(now time.Time) bool { return !now.Before(b.ColdAt) }
 
-// Final reports whether the bucket takes no more updates at the given moment.
-func (b *Bucket) Final(now time.Time) bool { return !now.Before(b.ClosesAt) }
+// Event reports whether the bucket is an event's.
+func (b *Bucket) Event() bool { return b.FromLedger && b.WindowHours == 0 }
+
+// Final reports whether the bucket takes no more updates at the given moment. An event is final
+// from FinalAt on, not by the clock: an increment that was accepted before the end may be counted
+// later.
+func (b *Bucket) Final(now time.Time) bool {
+	if b.Event() {
+		return b.FinalAt != nil
+	}
+	return !now.Before(b.ClosesAt)
+}

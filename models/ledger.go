@@ -11,6 +11,7 @@ type ScoreEvent struct {
 	// board, an hour such as 2026112013 on a rolling board.
 	Total string
 	User  RowID `gorm:"column:user_id"`
+	// Delta is what it adds or, where the best counts, its result.
 	Delta int64
 	// AcceptedAt is the server's time when it was accepted.
 	AcceptedAt time.Time
@@ -24,7 +25,7 @@ type ScoreEvent struct {
 func (ScoreEvent) TableName() string { return "score_events" }
 
 // ScoreTotal is a user's running total: the sum of the increments that were
-// added to it.
+// added to it, or the best of them.
 type ScoreTotal struct {
 	Board string `gorm:"primaryKey"`
 	User  RowID  `gorm:"primaryKey;column:user_id"`
@@ -33,7 +34,8 @@ type ScoreTotal struct {
 	// all increments.
 	Total string `gorm:"primaryKey"`
 	Score int64
-	// ReachedAt is when the total was last increased. It never goes backwards.
+	// ReachedAt is when the latest increment above 0 occurred; if all are 0, the earliest. Where the
+	// best counts, it is when that was reached first.
 	ReachedAt time.Time
 }
 

@@ -71,6 +71,7 @@ var writers = map[string]string{
 	"boards/archive pending_corrections": "the transaction that completes a run has applied them",
 	"boards/archive reported_scores":     "a run keeps what was reported under the corrections that it applies",
 	"boards/archive score_totals":        "totals of an archived event get the row id of the archived score in one transaction",
+	"boards/catalog corrections":         "corrections of an event are filed under its last day, which moves with its end",
 	"operations/erasure erasures":        "the directory reads who was erased; the sweeps record how far they are",
 	"people/friends users":               "the number of friends changes in the transaction of the friendships; invite codes lead to friendships",
 }

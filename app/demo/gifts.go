@@ -57,7 +57,7 @@ type gifts struct {
 
 // increment returns an increment with an event id of its own.
 func (g *gifts) increment(user models.UserID, delta int64) ledger.Increment {
-	return ledger.Increment{User: user, Delta: delta, EventID: "demo-" + strconv.FormatInt(g.given.Add(1), 10)}
+	return ledger.Increment{User: user, Amount: delta, EventID: "demo-" + strconv.FormatInt(g.given.Add(1), 10)}
 }
 
 // giveFirst stores gifts and points from before the demo began.

@@ -120,6 +120,7 @@ func matrix() map[string]access {
 		"GET /v1/admin/audit":                            {by: operators, own: 200},
 		"GET /v1/admin/status":                           {by: operators, own: 200},
 		"POST /v1/admin/boards":                          {by: operators, own: 201, body: `{"name":"<group>","kind":"daily","max_score":5}`},
+		"PUT /v1/admin/boards/{board}":                   {by: operators, own: 200, board: "gifts", body: `{"end":"2027-02-20T12:00:00Z"}`},
 		"GET /v1/admin/boards/{board}":                   {by: operators, own: 200},
 		"GET /v1/admin/archives":                         {by: operators, own: 200},
 		"POST /v1/admin/archives":                        {by: operators, own: 404, body: `{"board":"steps","bucket":"2026-11-01"}`},

@@ -48,11 +48,16 @@ func testCallsOnOtherKindsOfBoards(t *testing.T, env *testenv.Env) {
 				EndsAt   *string `json:"ends_at"`
 				ClosesAt *string `json:"closes_at"`
 			} `json:"current"`
-			Final bool `json:"final"`
+			Takes    string  `json:"takes"`
+			ClosesAt *string `json:"closes_at"`
+			Final    bool    `json:"final"`
 		} `json:"boards"`
 	}
 	env.Clock.Set(giftsStart.Add(3 * time.Hour))
-	s.want(s.as("1", "GET", "/v1/boards", nil), 200, &list)
+	testenv.Eventually(t, "sprint is final", func() bool {
+		s.want(s.as("1", "GET", "/v1/boards", nil), 200, &list)
+		return list.Boards[3].Final
+	})
 	var got []string
 	for _, b := range list.Boards {
 		line := fmt.Sprintf("%s %s final=%t", b.Name, b.Kind, b.Final)

@@ -64,7 +64,7 @@ func addAtOnce(t *testing.T, s *server) map[models.UserID]line {
 				items := make([]ledger.Increment, list)
 				for i := range items {
 					items[i] = ledger.Increment{
-						User: testenv.ID(1 + rng.IntN(eventUsers)), Delta: int64(1 + rng.IntN(2)), EventID: fmt.Sprintf("s%d-%d-%d", w, c, i),
+						User: testenv.ID(1 + rng.IntN(eventUsers)), Amount: int64(1 + rng.IntN(2)), EventID: fmt.Sprintf("s%d-%d-%d", w, c, i),
 					}
 				}
 				before := models.TimestampOf(s.env.Clock.Now().Truncate(time.Second))
@@ -76,7 +76,7 @@ func addAtOnce(t *testing.T, s *server) map[models.UserID]line {
 				mu.Lock()
 				for i, r := range results {
 					user := items[i].User
-					sum[user] += items[i].Delta
+					sum[user] += items[i].Amount
 					key := fmt.Sprint(user, " ", r.Score)
 					if r.Status != ledger.Applied || r.ReachedAt < before || answered[key] {
 						t.Errorf("%+v after %v; answered twice: %t", r, before, answered[key])

@@ -136,8 +136,8 @@ func testTiesForAPrize(t *testing.T, env *testenv.Env) {
 		// later by later does not.
 		sooner, later time.Duration
 	}{
-		{"gifts", giftsStart.AddDate(0, 0, 92), 999 * time.Millisecond, time.Second},
 		{"sprint", giftsStart.Add(2 * time.Hour), 0, time.Millisecond},
+		{"gifts", giftsStart.AddDate(0, 0, 92), 999 * time.Millisecond, time.Second},
 	} {
 		env.Clock.Set(testenv.Noon)
 		path := "/v1/boards/" + tt.board

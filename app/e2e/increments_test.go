@@ -89,7 +89,10 @@ func testRefusedIncrements(t *testing.T, env *testenv.Env) {
 		status int
 		code   models.Code
 	}{
-		{harness.IncrementJSON(1, 0, "b"), 422, models.CodeValidationFailed},
+		{`{"user_id":"1","score":5,"event_id":"b"}`, 422, models.CodeValidationFailed},
+		{`{"user_id":"1","score":5,"delta":5,"event_id":"b"}`, 422, models.CodeValidationFailed},
+		{`{"user_id":"1","delta":5,"event_id":"b","occurred_at":"2026-11-20T12:30:00Z"}`, 422, models.CodeOccurredAtInvalid},
+		{`{"user_id":"1","delta":5,"event_id":"b","occurred_at":"12:30"}`, 422, models.CodeValidationFailed},
 		{harness.IncrementJSON(1, -5, "b"), 422, models.CodeValidationFailed},
 		{`{"user_id":"1","delta":1.5,"event_id":"b"}`, 422, models.CodeValidationFailed},
 		{`{"user_id":"1","delta":1e2,"event_id":"b"}`, 422, models.CodeValidationFailed},

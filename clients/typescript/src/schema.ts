@@ -87,7 +87,13 @@ export interface paths {
          *     With a token of scope admin.
          */
         get: operations["getBoardDefinition"];
-        put?: never;
+        /**
+         * Move the end of an event
+         * @description Moves the end of an event to a later time, such as `{"end":"2026-12-31T15:00:00Z"}`, until it is final, and up to its `extendable_until`. Increments are counted up to the new end at once; other processes show it within seconds. Settings that name an earlier end do not move it back. With `?dry_run=true` nothing changes.
+         *
+         *     With a token of scope admin.
+         */
+        put: operations["moveEnd"];
         post?: never;
         delete?: never;
         options?: never;
@@ -696,7 +702,7 @@ export interface paths {
         put?: never;
         /**
          * Add to scores
-         * @description Add to scores on event and rolling boards: `{"user_id":"1001","delta":5,"event_id":"gift-2381"}`, or up to 1,000 increments as `{"increments":[{"user_id":"1001","delta":5,"event_id":"gift-2381"}]}`. An event_id counts once on a board. If the same increment is sent again, even after the event, its result is duplicate, with the score of the first time; with another user_id or delta it is rejected as event_id_conflict. So after a time-out or a 503, send the same increments again. In a list, each item is counted or rejected on its own, and its result says what is wrong with it; a single increment is refused with the status of its error. Increments of one user that are counted together all have the reached_at of the latest.
+         * @description Add to scores on event and rolling boards: `{"user_id":"1001","delta":5,"event_id":"gift-2381"}`, or up to 1,000 increments as `{"increments":[{"user_id":"1001","delta":5,"event_id":"gift-2381"}]}`. On boards that take the best, an increment has `score`, a result, instead of `delta`: the user's best counts. On events it may say when it happened (`occurred_at`), up to the board's `late` afterwards and until `closes_at`. An event_id counts once on a board. If the same increment is sent again, even after the event, its result is duplicate, with the score of the first time; with another user_id or amount it is rejected as event_id_conflict; another occurred_at changes nothing. So after a time-out or a 503, send the same increments again. In a list, each item is counted or rejected on its own, and its result says what is wrong with it; a single increment is refused with the status of its error. Increments of one user that are counted together all have the reached_at of the latest and, where the best counts, the best score.
          *
          *     With a token of scope service.
          */
@@ -1658,8 +1664,18 @@ export interface components {
             score: number;
         };
         Board: {
+            /**
+             * Format: date-time
+             * @description When an event takes its last increments, those that say when they occurred; null on other boards
+             */
+            closes_at: string | null;
             /** @description The period that counts now: a day, or the whole event */
             current: components["schemas"]["CurrentBucket"];
+            /**
+             * Format: date-time
+             * @description Up to when the end of an event can be moved. For operators
+             */
+            extendable_until?: string;
             /** @description True once the board accepts no more updates */
             final: boolean;
             /**
@@ -1673,6 +1689,11 @@ export interface components {
              */
             kind: "daily" | "event" | "rolling";
             /**
+             * @description How long after it occurred an event takes an increment. For operators
+             * @example 48h0m0s
+             */
+            late?: string;
+            /**
              * Format: int64
              * @description The largest score that is accepted
              */
@@ -1684,6 +1705,11 @@ export interface components {
              * @description How many days before today take uploads on a daily board; null on other boards
              */
             open_days: number | null;
+            /**
+             * @description sum: increments add up; best: the best counts
+             * @enum {string}
+             */
+            takes: "sum" | "best";
             /**
              * @description The zone that fixes its days, or local: each user's own calendar does
              * @example Asia/Shanghai
@@ -1766,11 +1792,21 @@ export interface components {
             change_stream: boolean;
             /**
              * Format: date-time
+             * @description When an event takes its last increments, those that say when they occurred; null on other boards
+             */
+            closes_at: string | null;
+            /**
+             * Format: date-time
              * @description When the board was first defined
              */
             created_at: string;
             /** @description The period that counts now: a day, or the whole event */
             current: components["schemas"]["CurrentBucket"];
+            /**
+             * Format: date-time
+             * @description Up to when the end of an event can be moved. For operators
+             */
+            extendable_until?: string;
             /** @description True once the board accepts no more updates */
             final: boolean;
             /**
@@ -1783,6 +1819,11 @@ export interface components {
              * @enum {string}
              */
             kind: "daily" | "event" | "rolling";
+            /**
+             * @description How long after it occurred an event takes an increment. For operators
+             * @example 48h0m0s
+             */
+            late?: string;
             /**
              * Format: int64
              * @description The largest score that is accepted
@@ -1805,6 +1846,11 @@ export interface components {
              * @description The number of sorted sets that its next bucket is split into
              */
             shards: number;
+            /**
+             * @description sum: increments add up; best: the best counts
+             * @enum {string}
+             */
+            takes: "sum" | "best";
             /**
              * Format: int64
              * @description The resolution of reached_at in its next bucket, in milliseconds
@@ -2103,7 +2149,7 @@ export interface components {
          * @description The kind of error, for a program
          * @enum {string}
          */
-        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "correction_exists" | "event_id_conflict" | "friend_limit" | "group_full" | "group_limit" | "user_exists" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "score_out_of_range" | "span_too_large" | "utc_offset_required" | "validation_failed" | "busy" | "rate_limited" | "request_limit" | "internal" | "unavailable";
+        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "correction_exists" | "event_final" | "event_id_conflict" | "friend_limit" | "group_full" | "group_limit" | "user_exists" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "occurred_at_invalid" | "score_out_of_range" | "span_too_large" | "utc_offset_required" | "validation_failed" | "busy" | "rate_limited" | "request_limit" | "internal" | "unavailable";
         FieldError: {
             /** @description Where in the request, such as body.scores[2].date */
             location: string;
@@ -2385,15 +2431,27 @@ export interface components {
         Increment: {
             /**
              * Format: int64
-             * @description The amount to add, 1 or more
+             * @description The amount to add, 1 or more; on events also 0, which puts a user without a score on the list. On boards that take the sum
              * @example 5
              */
-            delta: number;
+            delta?: number;
             /**
              * @description Names the increment: the same id counts once on a board. 1 to 64 visible ASCII characters
              * @example gift-2381
              */
             event_id: string;
+            /**
+             * Format: date-time
+             * @description When it happened, if that is not now: between the event's start and end, and at most its setting late ago. Events only
+             * @example 2026-12-01T12:00:00Z
+             */
+            occurred_at?: string;
+            /**
+             * Format: int64
+             * @description The result, 0 to max_score, instead of delta. On boards that take the best
+             * @example 980
+             */
+            score?: number;
             /**
              * @description The user
              * @example 1001
@@ -2598,6 +2656,14 @@ export interface components {
              */
             refused: number;
         };
+        MoveEndInputBody: {
+            /**
+             * Format: date-time
+             * @description When the event ends
+             * @example 2026-12-31T15:00:00Z
+             */
+            end: string;
+        };
         NewArchiveRun: {
             /**
              * @description The board's name
@@ -2631,6 +2697,17 @@ export interface components {
              */
             kind: "daily" | "event" | "rolling";
             /**
+             * @description How long after it occurred an event takes an increment that says when: 0s to 744h; events only
+             * @example 48h
+             */
+            late?: string;
+            /**
+             * Format: date-time
+             * @description Up to when it must be possible to move the end, which may cost resolution; events only
+             * @example 2027-01-31T15:00:00Z
+             */
+            latest_end?: string;
+            /**
              * Format: int64
              * @description The largest score that is accepted
              * @example 10000000
@@ -2663,6 +2740,11 @@ export interface components {
              * @example 2026-12-01T12:00:00Z
              */
             start?: string;
+            /**
+             * @description sum: increments add up, the default of events and rolling boards; best: the best result counts, on events and, always, on daily boards
+             * @enum {string}
+             */
+            takes?: "sum" | "best";
             /**
              * @description IANA zone that fixes its days, or local: each user's own calendar does; daily boards only
              * @default Asia/Shanghai
@@ -3511,6 +3593,28 @@ export interface components {
                 };
             };
         };
+        /** @description Conflict: board_kind, event_final */
+        BoardKindOrEventFinal: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Conflict",
+                 *       "status": 409,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "board_kind",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "board_kind" | "event_final";
+                };
+            };
+        };
         /** @description Conflict: board_kind, event_id_conflict */
         BoardKindOrEventIdConflict: {
             headers: {
@@ -3799,8 +3903,8 @@ export interface components {
                 };
             };
         };
-        /** @description Unprocessable Entity: event_not_open, score_out_of_range, validation_failed */
-        EventNotOpenOrScoreOutOfRangeOrValidationFailed: {
+        /** @description Unprocessable Entity: event_not_open, occurred_at_invalid, score_out_of_range, validation_failed */
+        EventNotOpenOrOccurredAtInvalidOrScoreOutOfRangeOrValidationFailed: {
             headers: {
                 [name: string]: unknown;
             };
@@ -3817,7 +3921,7 @@ export interface components {
                  */
                 "application/problem+json": components["schemas"]["Problem"] & {
                     /** @enum {string} */
-                    code: "event_not_open" | "score_out_of_range" | "validation_failed";
+                    code: "event_not_open" | "occurred_at_invalid" | "score_out_of_range" | "validation_failed";
                 };
             };
         };
@@ -4407,6 +4511,50 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["BoardNotFound"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    moveEnd: {
+        parameters: {
+            query?: {
+                /** @description Change nothing, and only say what would change */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The board's name
+                 * @example gifts-spring
+                 */
+                board: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MoveEndInputBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BoardDefinition"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["BoardKindOrEventFinal"];
+            413: components["responses"]["BodyTooLarge"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
@@ -5610,7 +5758,7 @@ export interface operations {
             408: components["responses"]["RequestTimeout"];
             409: components["responses"]["BoardKindOrEventIdConflict"];
             413: components["responses"]["BodyTooLarge"];
-            422: components["responses"]["EventNotOpenOrScoreOutOfRangeOrValidationFailed"];
+            422: components["responses"]["EventNotOpenOrOccurredAtInvalidOrScoreOutOfRangeOrValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

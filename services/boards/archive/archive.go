@@ -173,6 +173,9 @@ func (s *Service) checkCold(bucket *models.Bucket) error {
 		return models.Errorf(models.CodeBucketHot, "%s of board %s stays in Redis until %s",
 			bucket.Day, bucket.Board, from.UTC().Format(time.RFC3339))
 	}
+	if bucket.Event() && bucket.FinalAt == nil {
+		return models.Errorf(models.CodeBucketHot, "%s is not final yet", bucket.Board)
+	}
 	return nil
 }
 

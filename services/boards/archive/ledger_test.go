@@ -14,7 +14,7 @@ import (
 
 // endedEvent defines an event that is over, counts a total for n users in the
 // ledger, and returns its bucket and the entries. Redis has nothing of it.
-func (f *fixture) endedEvent(n int) (*models.Bucket, []models.Entry) {
+func (f *fixture) runningEvent(n int) (*models.Bucket, []models.Entry) {
 	f.t.Helper()
 	start, end := f.env.Clock.Now(), f.env.Clock.Now().Add(2*time.Hour)
 	err := f.catalog.Definitions.Define(f.t.Context(), []models.Board{{
@@ -35,6 +35,13 @@ func (f *fixture) endedEvent(n int) (*models.Bucket, []models.Entry) {
 	if err := f.env.Gorm.WithContext(f.t.Context()).CreateInBatches(totals, 100).Error; err != nil {
 		f.t.Fatal(err)
 	}
+	return b, entries
+}
+
+// endedEvent is runningEvent for an event that the archive may take.
+func (f *fixture) endedEvent(n int) (*models.Bucket, []models.Entry) {
+	f.t.Helper()
+	b, entries := f.runningEvent(n)
 	f.makeDue(b)
 	return b, entries
 }

@@ -126,7 +126,7 @@ func (p *postgres) inRun(ctx context.Context, m *move, fn func(tx *gorm.DB) erro
 				}
 				failpoint.Hit("archive.staged")
 			}
-			err := tx.Exec(`SELECT FROM board_buckets WHERE board = ? AND bucket = ? FOR UPDATE`, bucket.Board, bucket.Name).Error
+			err := tx.Exec(`SELECT FROM board_buckets WHERE board = ? AND bucket = ? FOR NO KEY UPDATE`, bucket.Board, bucket.Name).Error
 			if err != nil {
 				return fmt.Errorf("lock the bucket's row: %w", err)
 			}

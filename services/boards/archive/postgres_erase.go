@@ -65,7 +65,7 @@ func (p *postgres) erase(ctx context.Context, user models.RowID, newNobody func(
 const (
 	eraseLockQuery = `
 		SELECT FROM board_buckets WHERE (board, bucket) IN (SELECT * FROM unnest($1::text[], $2::text[]))
-		ORDER BY day, bucket FOR UPDATE`
+		ORDER BY day, bucket FOR NO KEY UPDATE`
 	tiesTable = `
 		CREATE TEMP TABLE erased_ties (board text, day date, bucket text, old_id bigint, new_id bigint,
 			score bigint, reached_at timestamptz, old_rank integer, new_rank integer) ON COMMIT DROP`

@@ -47,7 +47,7 @@ const bestOfUsers = `
 
 // existingTotals is the condition of the totals of the bucket that are archived: those of
 // users who were not erased.
-const existingTotals = `board = @board AND total = @bucket AND score > 0 AND user_id NOT IN (SELECT row_id FROM erasures)`
+const existingTotals = `board = @board AND total = @bucket AND user_id NOT IN (SELECT row_id FROM erasures)`
 
 // store implements storage, in one transaction.
 func (p *postgres) store(ctx context.Context, m *move, complete completion) (moved int64, stored totals, err error) {

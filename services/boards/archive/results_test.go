@@ -112,14 +112,14 @@ func TestAFailedRunHasNoResult(t *testing.T) {
 	})
 }
 
-// The result of an event is written from the ledger a minute after its end, by one of several
-// processes, and again by its archival only if it has changed.
+// The result of an event is written from the ledger once it is final, and again by its archival only
+// if it has changed.
 func TestResultsOfEvents(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f := newFixture(t, env, 1)
 		outbox := f.announceResults()
-		b, entries := f.endedEvent(150)
+		b, entries := f.runningEvent(150)
 		events := results.NewEvents(outbox, env.Gorm, env.Clock.Now)
 		announce := func(at time.Time, want int64) {
 			t.Helper()
@@ -128,11 +128,12 @@ func TestResultsOfEvents(t *testing.T) {
 				t.Errorf("%v: announced %d, %v, want %d", at, n, err, want)
 			}
 		}
-		announce(b.EndsAt.Add(time.Minute-time.Millisecond), 0)
-		f.checkResults("before a minute has passed", []results.Final{}...)
+		announce(b.EndsAt.Add(time.Minute), 0)
+		f.checkResults("before it is final", []results.Final{}...)
+		f.finish(b)
 		announce(b.EndsAt.Add(time.Minute), 1)
 		first := resultOf(b, models.KindEvent, 1, ranked(entries))
-		f.checkResults("a minute after the end", first)
+		f.checkResults("final", first)
 		announce(b.EndsAt.Add(time.Hour), 0)
 		late := models.ScoreTotal{Board: b.Board, User: 777, Total: b.Name, Score: 5, ReachedAt: b.StartsAt}
 		if err := env.Gorm.Create(&late).Error; err != nil {

@@ -161,10 +161,10 @@ func (s *Store) complete(ctx context.Context, boardName, bucket string) (bool, e
 }
 
 // unfinished lists the buckets that turned cold before the given moment and
-// have no complete run, oldest first.
+// have no complete run, oldest first, without events that are not final yet.
 func (s *Store) unfinished(ctx context.Context, coldBefore time.Time) ([]*models.Bucket, error) {
 	var buckets []*models.Bucket
-	err := s.db.WithContext(ctx).Table("bucket_states").Where("cold_at <= ? AND NOT archived", coldBefore).
+	err := s.db.WithContext(ctx).Table("bucket_states").Where("cold_at <= ? AND NOT archived AND (NOT from_ledger OR final_at IS NOT NULL)", coldBefore).
 		Order("starts_at, board").Find(&buckets).Error
 	return buckets, models.Wrap("list buckets to archive", err)
 }
@@ -172,7 +172,7 @@ func (s *Store) unfinished(ctx context.Context, coldBefore time.Time) ([]*models
 // bucketColumns holds the columns of a models.Bucket. With b.* a prepared statement
 // would fail once when a column is added.
 const bucketColumns = `b.board, b.bucket, b.starts_at, b.ends_at, b.closes_at, b.tick_ms, b.time_bits, b.max_score, b.shards,
-	b.window_hours, b.from_ledger, b.change_stream, b.day, b.cold_at, b.created_at`
+	b.window_hours, b.best, b.from_ledger, b.change_stream, b.day, b.cold_at, b.final_at, b.created_at`
 
 // archived lists the buckets that have a complete run, each with the number of
 // its latest run.

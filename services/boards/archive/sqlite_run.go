@@ -198,7 +198,7 @@ func (b *build) hotBehind(after models.RowID) ([]models.Entry, error) {
 // totalsBehind returns running totals.
 func (b *build) totalsBehind(after models.RowID) ([]models.Entry, error) {
 	return scores(b.bucket, b.db.WithContext(b.ctx).Raw(`SELECT s.user_id, s.score, s.reached_at FROM score_totals s
-		WHERE s.board = ? AND s.total = ? AND s.score > 0 AND s.user_id > ? AND `+notErased+` ORDER BY s.user_id LIMIT ?`,
+		WHERE s.board = ? AND s.total = ? AND s.user_id > ? AND `+notErased+` ORDER BY s.user_id LIMIT ?`,
 		b.bucket.Board, b.bucket.Name, after, b.sizes.chunk))
 }
 

@@ -3,6 +3,7 @@ package catalog
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +49,12 @@ func NewBoard(def models.Board) (*Board, error) {
 	}
 	if def.WindowHours == 0 {
 		def.WindowHours = k.defaultWindow()
+	}
+	if def.Takes == "" {
+		def.Takes = k.takes()[0]
+	}
+	if !slices.Contains(k.takes(), def.Takes) {
+		return fail("takes", "%q is not what %s boards take; use %v", def.Takes, def.Kind, k.takes())
 	}
 	tick, timeBits, setting, err := k.validate(def)
 	if err != nil {

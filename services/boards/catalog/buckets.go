@@ -16,8 +16,9 @@ import (
 // definition only applies to buckets that are not made yet.
 const prepareAhead = 2 * time.Hour
 
-// Buckets finds and makes the buckets of boards. A bucket never changes, so it
-// stays in memory once it was read. Safe for concurrent use.
+// Buckets finds and makes the buckets of boards. A bucket stays in memory once it was read. Only
+// those of events change until they are final, so they are read again with the definitions. Safe
+// for concurrent use.
 //
 // Methods that take updates (ForUpload, ForImport, ForIncrement) make the bucket
 // on its first use, and Make makes several. All others only find buckets that exist.
@@ -242,9 +243,17 @@ func (s *Buckets) DaysHot() int {
 
 // loadOpen loads the buckets of all boards that take uploads, did so a minute ago, or have not
 // begun, so that they are in memory when Postgres is away, and so that they decide about
-// their days whatever the definition proposes by now. One query.
+// their days whatever the definition proposes by now. It also loads the events that were not final
+// before. One query.
 func (s *Buckets) loadOpen(ctx context.Context) error {
-	open, err := s.store.open(ctx, s.clock().Add(-settles))
+	var events []string
+	s.cache.Range(func(_, v any) bool {
+		if bucket := v.(*models.Bucket); bucket.Event() && bucket.FinalAt == nil {
+			events = append(events, bucket.Board)
+		}
+		return true
+	})
+	open, err := s.store.open(ctx, s.clock().Add(-settles), events)
 	if err != nil {
 		return err
 	}
@@ -335,7 +344,18 @@ func (s *Buckets) cached(board, name string) (*models.Bucket, bool) {
 	return v.(*models.Bucket), true
 }
 
+// remember keeps a bucket that was read, and returns the one to use: an event's with the latest end
+// that was read.
 func (s *Buckets) remember(bucket *models.Bucket) *models.Bucket {
-	v, _ := s.cache.LoadOrStore(bucketKey{bucket.Board, bucket.Name}, bucket)
-	return v.(*models.Bucket)
+	key := bucketKey{bucket.Board, bucket.Name}
+	for {
+		v, _ := s.cache.LoadOrStore(key, bucket)
+		known := v.(*models.Bucket)
+		if !known.EndsAt.Before(bucket.EndsAt) && (known.FinalAt != nil || bucket.FinalAt == nil) || !bucket.Event() {
+			return known
+		}
+		if s.cache.CompareAndSwap(key, v, bucket) {
+			return bucket
+		}
+	}
 }

@@ -16,7 +16,7 @@ const longestDay = 26 * time.Hour
 // errOnlyDaily, errOnlyEvents and errOnlyRolling reject settings of other kinds.
 var (
 	errOnlyDaily   = errors.New("only boards of kind daily have open days and each user's own days")
-	errOnlyEvents  = errors.New("only boards of kind event have a start and an end")
+	errOnlyEvents  = errors.New("only boards of kind event have a start and an end, late and latest_end")
 	errOnlyRolling = errors.New("only boards of kind rolling have a window")
 )
 
@@ -57,10 +57,13 @@ func (b *Board) endOfDay(d models.Date) time.Time {
 // totals to it.
 type daily struct{ noWindow }
 
+func (daily) takes() []models.Takes { return []models.Takes{models.TakesBest} }
+
 func (daily) validate(def models.Board) (tick time.Duration, timeBits int, setting string, err error) {
+	if setting, err := onlyEvents(def); err != nil {
+		return 0, 0, setting, err
+	}
 	switch {
-	case def.StartsAt != nil || def.EndsAt != nil:
-		return 0, 0, "start", errOnlyEvents
 	case def.WindowHours != 0:
 		return 0, 0, "window", errOnlyRolling
 	case def.OpenDays < 0 || def.OpenDays > models.MaxOpenDays:

@@ -54,6 +54,9 @@ type Definitions struct {
 	index   *index
 	buckets *Buckets
 	log     *slog.Logger
+	// Retain is how long increments are kept, 0 for ever. Add refuses boards that take increments
+	// later than that.
+	Retain time.Duration
 }
 
 // Define stores the definitions of a service's settings and loads the catalog.
@@ -91,6 +94,9 @@ func (d *Definitions) define(ctx context.Context, defs []models.Board, update bo
 // would be.
 func (d *Definitions) Add(ctx context.Context, def models.Board, dryRun bool) (*Board, error) {
 	b, err := NewBoard(def)
+	if err == nil {
+		err = CheckLate(def, d.Retain)
+	}
 	if err != nil {
 		return nil, models.Errorf(models.CodeValidationFailed, "%v", err)
 	}

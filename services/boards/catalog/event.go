@@ -12,7 +12,7 @@ import (
 // eventName is the name of an event's only bucket and of the running totals in it.
 const eventName = "event"
 
-// event has one bucket, from its start to its end, in which increments add up.
+// event has one bucket, from its start to its end, in which increments add up or the best counts.
 type event struct {
 	noDays
 	noWindow
@@ -34,25 +34,52 @@ func (event) validate(def models.Board) (tick time.Duration, timeBits int, setti
 		return 0, 0, "open_days", errOnlyDaily
 	case def.TimeZone == models.LocalZone:
 		return 0, 0, "time_zone", errOnlyDaily
+	case def.Late < 0 || def.Late > models.MaxLate || def.Late%time.Millisecond != 0:
+		return 0, 0, "late", fmt.Errorf("%v is outside 0 … %v, in milliseconds", def.Late, models.MaxLate)
 	}
-	tick, timeBits, err = score.Fit(def.EndsAt.Sub(*def.StartsAt), def.MaxScore)
+	span := def.EndsAt.Sub(*def.StartsAt)
+	if def.LatestEnd != nil {
+		span = max(span, def.LatestEnd.Sub(*def.StartsAt))
+	}
+	tick, timeBits, err = score.Fit(span, def.MaxScore)
 	return tick, timeBits, "max_score", err
 }
 
+// CheckLate returns an error unless a board's increments are kept, for as long as retain says, until
+// it takes none with the same id any more. 0 keeps them for ever.
+func CheckLate(def models.Board, retain time.Duration) error {
+	if retain > 0 && def.Late >= retain {
+		return fmt.Errorf("late: %v is not less than ledger.retain, %v", def.Late, retain)
+	}
+	return nil
+}
+
 // bucketAt implements kind. The archive files an event under its last day, and
-// takes it over hotDays days after its end.
+// takes it over hotDays days after its end, and a day after it has closed at the earliest.
 func (event) bucketAt(b *Board, _ time.Time, hotDays int) *models.Bucket {
 	bucket := b.newBucket(eventName)
-	bucket.FromLedger = true
-	bucket.StartsAt, bucket.EndsAt, bucket.ClosesAt = b.StartsAt.UTC(), b.EndsAt.UTC(), b.EndsAt.UTC()
-	bucket.Day = dayAt(b.EndsAt.Add(-time.Millisecond), b.zone)
-	bucket.ColdAt = bucket.EndsAt.Add(time.Duration(hotDays) * 24 * time.Hour)
+	bucket.FromLedger, bucket.Best = true, b.Takes == models.TakesBest
+	bucket.StartsAt = b.StartsAt.UTC()
+	setEnd(bucket, b.EndsAt.UTC(), b.Late, b.zone, hotDays)
 	return bucket
 }
 
+// setEnd gives an event's bucket its end and what follows from that.
+func setEnd(bucket *models.Bucket, end time.Time, late time.Duration, zone *time.Location, hotDays int) {
+	bucket.EndsAt, bucket.ClosesAt = end, end.Add(late)
+	bucket.Day = dayAt(end.Add(-time.Millisecond), zone)
+	bucket.ColdAt = end.Add(time.Duration(hotDays) * 24 * time.Hour)
+	if dayLater := bucket.ClosesAt.Add(24 * time.Hour); bucket.ColdAt.Before(dayLater) {
+		bucket.ColdAt = dayLater
+	}
+}
+
+// takes implements kind.
+func (event) takes() []models.Takes { return []models.Takes{models.TakesSum, models.TakesBest} }
+
 func (event) totalRange(bucket *models.Bucket, now time.Time) (models.TotalRange, error) {
 	totals := models.TotalRange{Bucket: bucket, Total: eventName, Since: eventName}
-	if !bucket.Open(now) {
+	if now.Before(bucket.StartsAt) {
 		return totals, models.Errorf(models.CodeEventNotOpen, "%s takes increments from %s to %s", bucket.Board,
 			bucket.StartsAt.UTC().Format(time.RFC3339), bucket.EndsAt.UTC().Format(time.RFC3339))
 	}

@@ -10,7 +10,7 @@ import (
 
 // ForIncrement returns where an increment counts that is accepted now, and makes
 // the bucket on its first use. Errors: CodeBoardNotFound, CodeBoardKind if the
-// board takes no increments, CodeEventNotOpen outside the event's time (the
+// board takes no increments, CodeEventNotOpen before the event's start (the
 // range is returned nevertheless), CodeUnavailable if Postgres must be asked and
 // is away. Two queries the first time, none afterwards.
 func (s *Buckets) ForIncrement(ctx context.Context, board string, now time.Time) (models.TotalRange, error) {

@@ -16,6 +16,8 @@ type kind interface {
 	// validate checks the settings that only boards of this kind have, and picks
 	// the resolution. With an error it returns the name of the wrong setting.
 	validate(def models.Board) (tick time.Duration, timeBits int, setting string, err error)
+	// takes returns what boards of this kind may take, the default first.
+	takes() []models.Takes
 	// defaultWindow returns the default of WindowHours.
 	defaultWindow() int
 	// bucketAt returns the bucket whose time a moment is in, or the only bucket of
@@ -28,7 +30,8 @@ type kind interface {
 	// are not days.
 	dateOf(bucket *models.Bucket) *models.Date
 	// totalRange returns where increments count that are accepted now, or
-	// CodeBoardKind if the board takes none.
+	// CodeBoardKind if the board takes none. Before the start of an event it returns the range
+	// with CodeEventNotOpen; only the ledger knows whether it is over.
 	totalRange(bucket *models.Bucket, now time.Time) (models.TotalRange, error)
 	// expiredTotals returns the running totals of the bucket that nobody reads any
 	// more if increments are kept for the given time, and whether it has any.
@@ -42,6 +45,21 @@ var kinds = map[models.Kind]kind{
 	models.KindDaily:   daily{},
 	models.KindEvent:   event{},
 	models.KindRolling: rolling{},
+}
+
+// onlyEvents returns an error if a definition has a setting that only events have, and the
+// setting's name.
+func onlyEvents(def models.Board) (setting string, err error) {
+	switch {
+	case def.StartsAt != nil || def.EndsAt != nil:
+		return "start", errOnlyEvents
+	case def.Late != 0:
+		return "late", errOnlyEvents
+	case def.LatestEnd != nil:
+		return "latest_end", errOnlyEvents
+	default:
+		return "", nil
+	}
 }
 
 // noDays is embedded by kinds whose buckets are not days.

@@ -29,8 +29,8 @@ func TestWhenAnEventTakesIncrements(t *testing.T) {
 			{"2026-12-01T11:59:59.999Z", true, models.CodeEventNotOpen},
 			{"2026-12-01T12:00:00Z", true, ""},
 			{"2026-12-11T11:59:59.999Z", true, ""},
-			{"2026-12-11T12:00:00Z", true, models.CodeEventNotOpen},
-			{"2027-12-11T12:00:00Z", true, models.CodeEventNotOpen},
+			{"2026-12-11T12:00:00Z", true, ""}, // the ledger knows
+			{"2027-12-11T12:00:00Z", true, ""},
 		} {
 			now := *moment(tt.now)
 			env.Clock.Set(now)
@@ -52,6 +52,11 @@ func TestWhenAnEventTakesIncrements(t *testing.T) {
 			if (err == nil) != tt.made || (err != nil && !errors.Is(err, catalog.ErrNoBucket)) {
 				t.Errorf("at %s the bucket is %v, %v", tt.now, stored, err)
 			}
+			if asked.Final(now) && asked.FinalAt.After(now.Add(-time.Hour)) {
+				t.Errorf("at %s it is final before somebody has made it so", tt.now)
+			}
+			testenv.Must(c.Buckets.Finish(t.Context()))
+			asked = testenv.Must(c.Buckets.Resolve(b, nil, now, models.UTCOffset{}))
 			if final := asked.Final(now); final != !now.Before(*gifts().EndsAt) {
 				t.Errorf("at %s: final is %t", tt.now, final)
 			}
@@ -183,7 +188,8 @@ func TestABoardUnderWayCannotChange(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(*models.Board){
 		"start":             func(b *models.Board) { b.StartsAt = moment("2026-12-01T12:00:01Z") },
-		"end":               func(b *models.Board) { b.EndsAt = moment("2026-12-12T12:00:00Z") },
+		"what it takes":     func(b *models.Board) { b.Takes = models.TakesBest },
+		"late":              func(b *models.Board) { b.Late = time.Hour },
 		"max_score":         func(b *models.Board) { b.MaxScore++ },
 		"shards":            func(b *models.Board) { b.Shards++ },
 		"the change stream": func(b *models.Board) { b.ChangeStream = true },

@@ -32,13 +32,16 @@ var rollingEpoch = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 // up. It is never archived.
 type rolling struct{ noDays }
 
+func (rolling) takes() []models.Takes { return []models.Takes{models.TakesSum} }
+
 func (rolling) defaultWindow() int { return defaultWindowHours }
 
 func (rolling) validate(def models.Board) (tick time.Duration, timeBits int, setting string, err error) {
 	const largest = 1<<(score.Bits-rollingBits) - 1
+	if setting, err := onlyEvents(def); err != nil {
+		return 0, 0, setting, err
+	}
 	switch {
-	case def.StartsAt != nil || def.EndsAt != nil:
-		return 0, 0, "start", errOnlyEvents
 	case def.OpenDays != 0:
 		return 0, 0, "open_days", errOnlyDaily
 	case def.TimeZone == models.LocalZone:

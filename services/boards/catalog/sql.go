@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -25,34 +27,13 @@ type Store struct {
 // NewStore returns a store on the database.
 func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
 
-// define inserts the definitions of the settings in one transaction. Boards that exist
+// define stores the definitions of the settings in one transaction. Boards that exist
 // are updated if update is true, and left unchanged otherwise.
 func (s *Store) define(ctx context.Context, boards []*Board, update bool) error {
-	onConflict := clause.OnConflict{DoNothing: true}
-	if update {
-		onConflict = clause.OnConflict{
-			Columns: []clause.Column{{Name: "name"}},
-			DoUpdates: clause.AssignmentColumns([]string{
-				"time_zone", "open_days", "max_score", "shards", "global", "starts_at", "ends_at", "window_hours",
-				"change_stream", "review_above", "from_settings",
-			}),
-		}
-	}
+	ordered := slices.SortedFunc(slices.Values(boards), func(a, b *Board) int { return strings.Compare(a.Name, b.Name) })
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		for _, b := range boards {
-			def := b.Board
-			def.FromSettings = true
-			if err := tx.Clauses(onConflict).Create(&def).Error; err != nil {
-				return err
-			}
-			var stored models.Board
-			if err := tx.First(&stored, "name = ?", b.Name).Error; err != nil {
-				return err
-			}
-			if stored.Kind != b.Kind {
-				return fmt.Errorf("board %s is %s and can't become %s; choose another name", b.Name, stored.Kind, b.Kind)
-			}
-			if err := checkUnchanged(ctx, NewStore(tx), b); err != nil && update {
+		for _, b := range ordered {
+			if err := defineOne(tx, b, update); err != nil {
 				return err
 			}
 		}
@@ -61,26 +42,72 @@ func (s *Store) define(ctx context.Context, boards []*Board, update bool) error 
 	return models.Wrap("store boards", err)
 }
 
+// settingColumns are the columns of a definition that settings may change.
+var settingColumns = []string{
+	"time_zone", "open_days", "max_score", "shards", "global", "starts_at", "ends_at", "takes", "late", "latest_end",
+	"window_hours", "change_stream", "review_above", "from_settings",
+}
+
+// defineOne stores the definition of one board. An end that was set before stays if it is later.
+func defineOne(tx *gorm.DB, b *Board, update bool) error {
+	def := b.Board
+	def.FromSettings = true
+	if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&def).Error; err != nil {
+		return err
+	}
+	stored, err := lockBoard(tx, b.Name)
+	if err != nil {
+		return err
+	}
+	if stored.Kind != b.Kind {
+		return fmt.Errorf("board %s is %s and can't become %s; choose another name", b.Name, stored.Kind, b.Kind)
+	}
+	if !update {
+		return nil
+	}
+	if err := checkUnchanged(tx, b); err != nil {
+		return err
+	}
+	switch {
+	case def.EndsAt == nil || stored.EndsAt == nil:
+	case stored.EndsAt.After(*def.EndsAt):
+		def.EndsAt = stored.EndsAt
+	case def.EndsAt.After(*stored.EndsAt):
+		if err := moveEnd(tx, b, *def.EndsAt); err != nil {
+			return err
+		}
+	}
+	return tx.Model(&models.Board{}).Where("name = ?", b.Name).Select(settingColumns).Updates(&def).Error
+}
+
+// lockBoard returns a definition, whose row it locks.
+func lockBoard(tx *gorm.DB, name string) (models.Board, error) {
+	var stored models.Board
+	err := tx.Clauses(clause.Locking{Strength: "NO KEY UPDATE"}).Take(&stored, "name = ?", name).Error
+	return stored, err
+}
+
 // checkUnchanged returns an error if the board's only bucket exists and was made by
 // another definition. A new definition applies to new buckets, and such a board
-// never has a new one.
-func checkUnchanged(ctx context.Context, s *Store, b *Board) error {
+// never has a new one. Its end is not compared.
+func checkUnchanged(tx *gorm.DB, b *Board) error {
 	only := b.onlyBucket()
 	if only == nil {
 		return nil
 	}
-	made, err := s.bucket(ctx, b.Name, only.Name)
+	made, err := lockBucket(tx, only)
 	if errors.Is(err, ErrNoBucket) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if made.StartsAt.Equal(only.StartsAt) && made.EndsAt.Equal(only.EndsAt) && made.MaxScore == only.MaxScore &&
-		made.Shards == only.Shards && made.WindowHours == only.WindowHours && made.ChangeStream == only.ChangeStream {
+	if made.StartsAt.Equal(only.StartsAt) && made.MaxScore == only.MaxScore && made.Shards == only.Shards && made.Best == only.Best &&
+		made.ClosesAt.Sub(made.EndsAt) == only.ClosesAt.Sub(only.EndsAt) &&
+		made.WindowHours == only.WindowHours && made.ChangeStream == only.ChangeStream {
 		return nil
 	}
-	return fmt.Errorf("board %s is under way: its start, end, window, max_score, shards and change_stream can't change any more; "+
+	return fmt.Errorf("board %s is under way: its start, takes, late, window, max_score, shards and change_stream can't change any more; "+
 		"another board needs another name", b.Name)
 }
 
@@ -113,6 +140,20 @@ func (s *Store) Dropped(ctx context.Context, settings []models.Board, now time.T
 	err = s.db.WithContext(ctx).Model(&models.Board{}).Where("from_settings AND (ends_at IS NULL OR ends_at > ?)", now.UTC()).
 		Where("name NOT IN ?", named).Order("name").Pluck("name", &names).Error
 	return names, models.Wrap("look for boards that the settings no longer name", err)
+}
+
+// Later returns the names of the events whose end is later than these settings say, in order: it
+// was moved, and only moves to a later time.
+func (s *Store) Later(ctx context.Context, settings []models.Board) (names []string, err error) {
+	stored, err := s.boards(ctx)
+	for _, def := range stored {
+		if slices.ContainsFunc(settings, func(set models.Board) bool {
+			return set.Name == def.Name && set.EndsAt != nil && def.EndsAt != nil && set.EndsAt.Before(*def.EndsAt)
+		}) {
+			names = append(names, def.Name)
+		}
+	}
+	return names, err
 }
 
 // boards returns all definitions, ordered by name.
@@ -149,11 +190,24 @@ func (s *Store) names(ctx context.Context, board string) (map[string]struct{}, e
 	return names, nil
 }
 
-// open returns the buckets of all boards that close after the given time.
-func (s *Store) open(ctx context.Context, now time.Time) ([]models.Bucket, error) {
+// open returns the buckets of all boards that close after the given time, and the given boards'
+// buckets of events.
+func (s *Store) open(ctx context.Context, now time.Time, events []string) ([]models.Bucket, error) {
 	var buckets []models.Bucket
-	err := s.db.WithContext(ctx).Where("closes_at > ?", now.UTC()).Find(&buckets).Error
+	err := s.db.WithContext(ctx).Where("closes_at > ?", now.UTC()).Or("bucket = ? AND board IN ?", eventName, events).
+		Find(&buckets).Error
 	return buckets, models.Wrap("read open buckets", err)
+}
+
+// finish makes the events final that have closed, and returns how many. A transaction that counts
+// increments keeps an event from it for as long as it lasts. One statement.
+func (s *Store) finish(ctx context.Context, now time.Time) (int64, error) {
+	db := s.db.WithContext(ctx)
+	closed := db.Model(&models.Bucket{}).Select("board").Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).
+		Where("bucket = ? AND from_ledger AND final_at IS NULL AND closes_at <= ?", eventName, now.UTC()).Order("board")
+	finished := db.Exec(`WITH closed AS (?)
+		UPDATE board_buckets SET final_at = ? WHERE bucket = ? AND board IN (SELECT board FROM closed)`, closed, now.UTC(), eventName)
+	return finished.RowsAffected, models.Wrap("make events final", finished.Error)
 }
 
 // hot returns the buckets of a board that have begun and are not cold at the given time.

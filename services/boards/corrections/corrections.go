@@ -245,7 +245,11 @@ func (s *Service) compare(ctx context.Context, c *models.Correction, bucket *mod
 	}
 	// The time of the correction, unless the bucket was closed by then, or the clock of the
 	// process that took the report was ahead.
-	reachedAt := min(models.TimestampOf(c.CreatedAt), models.TimestampOf(bucket.ClosesAt)-1)
+	last := bucket.ClosesAt
+	if bucket.Event() {
+		last = bucket.EndsAt
+	}
+	reachedAt := min(models.TimestampOf(c.CreatedAt), models.TimestampOf(last)-1)
 	if *c.Score == points {
 		reachedAt = max(reachedAt, at)
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -113,9 +112,10 @@ func TestResultOfACorrectedEvent(t *testing.T) {
 			}
 			f.checkResults(when, want...)
 		}
-		env.Clock.Set(b.EndsAt.Add(time.Minute))
+		env.Clock.Set(b.EndsAt)
+		f.finish(b)
 		first := "revision 1: 2 entries, sum 250 [1. 2 200 2. 3 50]"
-		announce("a minute after the end", 1, first)
+		announce("final", 1, first)
 		announce("again", 0, first)
 		f.lift(lowered.ID)
 		second := "revision 2: 2 entries, sum 500 [1. 3 300 2. 2 200]"

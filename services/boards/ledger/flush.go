@@ -151,13 +151,14 @@ func (s *Service) attempt(ctx context.Context, increments []*increment, m mode) 
 	return out, err
 }
 
-// readState reads which increments are known, probes the rows of the others, and
-// locks their totals and reads their sums, as far as the mode says.
+// readState reads which increments are known and which events take increments, probes the rows of
+// the others, and locks their totals and reads their sums, as far as the mode says.
 func readState(ctx context.Context, tx transaction, increments []*increment, m mode) (state, error) {
-	known, err := tx.known(ctx, eventKeys(increments))
+	known, events, err := tx.read(ctx, eventKeys(increments), openEvents(increments))
 	if err != nil {
 		return state{}, fmt.Errorf("look for known event ids: %w", err)
 	}
+	open(increments, events)
 	s := state{known: known, locked: m.locked}
 	if m.probe {
 		totals := newLayout(increments, s).totals

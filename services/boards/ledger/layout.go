@@ -18,7 +18,7 @@ type totalKey struct {
 // ownedBy returns the user whose total it is.
 func (k totalKey) ownedBy() userKey { return userKey{k.board, k.user} }
 
-// compare orders totals as their rows are locked.
+// compare orders totals of one kind as their rows are locked.
 func (k totalKey) compare(other totalKey) int {
 	return cmp.Or(strings.Compare(k.board, other.board), cmp.Compare(k.user, other.user), strings.Compare(k.name, other.name))
 }
@@ -79,11 +79,15 @@ type place struct {
 
 type userWindows struct{ windows []*window }
 
-// addTo adds delta to the sums of the windows that a total lies in.
-func (p place) addTo(sums []int64, total string, delta int64) {
+// addTo adds an amount to the sums of the windows that an increment lies in. Where the best
+// counts there are no sums.
+func (p place) addTo(sums []int64, inc *increment, amount int64) {
+	if inc.totals.Bucket.Best {
+		return
+	}
 	for _, w := range p.user.windows {
-		if total >= w.since {
-			sums[w.index] += delta
+		if inc.totals.Total >= w.since {
+			sums[w.index] += amount
 		}
 	}
 }
@@ -101,7 +105,7 @@ func newLayout(increments []*increment, s state) layout {
 			b.places[i] = b.place(inc)
 		}
 	}
-	slices.SortFunc(b.totals, func(a, b *total) int { return a.compare(b.totalKey) })
+	slices.SortFunc(b.totals, func(a, b *total) int { return a.compare(b) })
 	for i, t := range b.totals {
 		t.index = i
 	}
@@ -113,6 +117,19 @@ type layoutBuilder struct {
 	layout
 	byKey map[totalKey]*total
 	users map[userKey]*userWindows
+}
+
+// compare orders totals as their rows are locked: sums first, because each kind has a statement
+// of its own.
+func (t *total) compare(other *total) int {
+	switch {
+	case t.bucket.Best == other.bucket.Best:
+		return t.totalKey.compare(other.totalKey)
+	case other.bucket.Best:
+		return -1
+	default:
+		return 1
+	}
 }
 
 type userKey struct {

@@ -26,14 +26,19 @@ const (
 	listItems = 100
 )
 
-// Increment is an amount that is added to a user's score.
+// Increment is an amount that is added to a user's score, or a result of which the best is the
+// user's score.
 type Increment struct {
 	User models.UserID
-	// Delta is the amount, 1 or more.
-	Delta int64
+	// Amount is what is added, 1 or more, or 0 on events; or a result, 0 or more.
+	Amount int64
+	// Result reports whether the amount is a result. It is so on boards that take the best.
+	Result bool
 	// EventID identifies the increment on its board: 1 to 64 visible ASCII
 	// characters. The same id counts once.
 	EventID string
+	// OccurredAt is when it happened, nil for the moment at which it is accepted. Events only.
+	OccurredAt *models.Timestamp
 }
 
 // Status says what happened to an increment.
@@ -56,14 +61,15 @@ type Result struct {
 	Status  Status
 	// Score and ReachedAt are the user's score after the increment, and when it
 	// was reached. A duplicate has those of the first time. Increments of a user
-	// that are counted in one transaction all have the time of the latest. Both
-	// are 0 for a rejected increment.
+	// that are counted in one transaction all have the time that this leads to and, where the
+	// best counts, its score. Both are 0 for a rejected increment.
 	Score     int64
 	ReachedAt models.Timestamp
 	// Err is the *models.Error that the increment was rejected for, otherwise nil:
 	// CodeValidationFailed, CodeEventIDConflict if its id was counted with another
-	// user or delta, CodeScoreOutOfRange if the score would pass the board's
-	// largest, CodeEventNotOpen outside the event's time.
+	// user or amount, CodeScoreOutOfRange if the score would pass the board's
+	// largest, CodeEventNotOpen outside the event's time, CodeOccurredAtInvalid if it
+	// can't have happened then.
 	Err error
 }
 
@@ -75,7 +81,7 @@ func rejected(eventID string, err *models.Error) Result {
 type Catalog interface {
 	// ForIncrement returns where an increment counts that is accepted now. Errors:
 	// CodeBoardNotFound, CodeBoardKind if the board takes no increments,
-	// CodeEventNotOpen outside the event's time, CodeUnavailable.
+	// CodeEventNotOpen before the event's start, CodeUnavailable.
 	ForIncrement(ctx context.Context, board string, now time.Time) (models.TotalRange, error)
 }
 
@@ -185,22 +191,25 @@ func (s *Service) Add(ctx context.Context, board string, items []Increment) ([]R
 	if err != nil && (!errors.As(err, &closed) || closed.Code != models.CodeEventNotOpen) {
 		return nil, err
 	}
-	reachedAt := now
-	if closed == nil {
-		reachedAt = score.Of(totals.Bucket).Cut(now)
-	}
+	codec := score.Of(totals.Bucket)
 	results := make([]Result, len(items))
 	waiting := make([]*pending, 0, len(items))
 	users := make([]models.UserID, 0, len(items))
 	for i, item := range items {
-		if err := item.check(); err != nil {
+		if err := item.check(totals.Bucket); err != nil {
 			results[i] = rejected(item.EventID, err)
 			continue
 		}
+		reachedAt := now
+		if item.OccurredAt != nil {
+			reachedAt = *item.OccurredAt
+		}
 		users = append(users, item.User)
 		waiting = append(waiting, &pending{
-			increment: increment{Increment: item, board: board, totals: totals, closed: closed, acceptedAt: now, reachedAt: reachedAt},
-			result:    &results[i],
+			increment: increment{
+				Increment: item, board: board, totals: totals, closed: closed, acceptedAt: now, reachedAt: codec.Cut(reachedAt),
+			},
+			result: &results[i],
 		})
 	}
 	if len(waiting) == 0 {
@@ -220,6 +229,14 @@ func (s *Service) Add(ctx context.Context, board string, items []Increment) ([]R
 	return results, nil
 }
 
+// amountField returns the name of the amount in the API.
+func (i Increment) amountField() string {
+	if i.Result {
+		return "score"
+	}
+	return "delta"
+}
+
 // pending is an increment that waits for its flush.
 type pending struct {
 	increment
@@ -230,14 +247,22 @@ type pending struct {
 	total balance
 }
 
-// check returns an error if the increment would be wrong on every board.
-func (i Increment) check() *models.Error {
+// check returns an error if the bucket never takes the increment, whatever the time.
+func (i Increment) check(bucket *models.Bucket) *models.Error {
 	if _, err := models.ParseUserID(string(i.User)); err != nil {
 		return models.Invalid("user_id", err.Error())
 	}
 	switch {
-	case i.Delta < 1:
-		return models.Invalid("delta", "is a whole number, 1 or more")
+	case i.Result && !bucket.Best:
+		return models.Invalid("score", "is for boards that take the best: this one takes delta")
+	case !i.Result && bucket.Best:
+		return models.Invalid("delta", "is for boards that add up: this one takes score, of which the best counts")
+	case i.Result && i.Amount < 0:
+		return models.Errorf(models.CodeScoreOutOfRange, "the score is outside 0 … %d", bucket.MaxScore)
+	case i.Amount < 0, i.Amount == 0 && !bucket.Event():
+		return models.Invalid("delta", "is a whole number, 1 or more; on events also 0")
+	case i.OccurredAt != nil && !bucket.Event():
+		return models.Errorf(models.CodeOccurredAtInvalid, "only events take occurred_at")
 	case !validEventID(i.EventID):
 		return models.Invalid("event_id", "has 1 to 64 visible ASCII characters, without spaces")
 	default:

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // start is when the event of the tests starts. It lasts for ten days.
 var start = testenv.Noon.Add(-time.Hour)
 
-// fixture holds a ledger with an event board, "gifts", and a rolling board of three
-// hours, "active".
+// fixture holds a ledger with event boards: "gifts", "sales", which takes increments up to two days
+// late, and "contest", which does so and takes the best; and a rolling board of three hours, "active".
 type fixture struct {
 	t       *testing.T
 	env     *testenv.Env
@@ -48,7 +48,11 @@ func newFixture(t *testing.T, env *testenv.Env, largest int64) *fixture {
 	}
 	gifts, active := def("gifts", models.KindEvent), def("active", models.KindRolling)
 	gifts.StartsAt, gifts.EndsAt, active.WindowHours = &start, &end, 3
-	if err := p.catalog.Definitions.Define(t.Context(), []models.Board{gifts, active}); err != nil {
+	sales := gifts
+	sales.Name, sales.Late = "sales", 48*time.Hour
+	contest := sales
+	contest.Name, contest.Takes = "contest", models.TakesBest
+	if err := p.catalog.Definitions.Define(t.Context(), []models.Board{gifts, active, sales, contest}); err != nil {
 		t.Fatal(err)
 	}
 	p.ledger = p.replica(p.boards, env.Clock.Now)
@@ -133,7 +137,7 @@ func (p *fixture) events(board string) []models.ScoreEvent {
 // rowOf returns the row of a user whose id is a number.
 func rowOf(user models.UserID) models.RowID { return testenv.Must(models.ParseRowID(string(user))) }
 
-// checkTotals checks that every total is the sum of its increments, and
+// checkTotals checks that every total is the sum or the best of its increments, and
 // that the total named like a windowed bucket is the sum of all.
 func (p *fixture) checkTotals(board string) {
 	p.t.Helper()
@@ -144,7 +148,11 @@ func (p *fixture) checkTotals(board string) {
 	}
 	want := make(map[key]int64)
 	for _, e := range p.events(board) {
-		want[key{e.User, e.Total}] += e.Delta
+		if k := (key{e.User, e.Total}); bucket.Best {
+			want[k] = max(want[k], e.Delta)
+		} else {
+			want[k] += e.Delta
+		}
 		if bucket.WindowHours > 0 {
 			want[key{e.User, bucket.Name}] += e.Delta
 		}
@@ -174,7 +182,7 @@ func briefs(results []ledger.Result) []string {
 }
 
 func inc(user models.RowID, delta int64, id string) ledger.Increment {
-	return ledger.Increment{User: testenv.ID(user), Delta: delta, EventID: id}
+	return ledger.Increment{User: testenv.ID(user), Amount: delta, EventID: id}
 }
 
 // Each increment of a call gets its own result.
@@ -228,7 +236,7 @@ func TestMalformedIncrements(t *testing.T) {
 	t.Parallel()
 	p := newFixture(t, testenv.Local(t), 100)
 	bad := []ledger.Increment{
-		{User: "", Delta: 1, EventID: "x"}, {User: "a b", Delta: 1, EventID: "x"}, inc(1, 0, "x"), inc(1, -1, "x"), inc(1, math.MinInt64, "x"),
+		{User: "", Amount: 1, EventID: "x"}, {User: "a b", Amount: 1, EventID: "x"}, inc(1, -1, "x"), inc(1, math.MinInt64, "x"),
 		inc(1, 1, ""), inc(1, 1, strings.Repeat("x", 65)), inc(1, 1, "a b"), inc(1, 1, "a\x7f"), inc(1, 1, "a\n"), inc(1, 1, "ä"),
 	}
 	good := []ledger.Increment{inc(models.MaxRowID, 1, "!"), inc(1, 1, "~"), inc(1, 1, strings.Repeat("x", 64))}

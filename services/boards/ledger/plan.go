@@ -23,9 +23,16 @@ type increment struct {
 	// totals is the running total that it is added to and the window that is its
 	// score.
 	totals models.TotalRange
-	// closed is the reason to reject it unless its id was counted before, or nil.
+	// closed is the reason to reject it unless its id was counted before, or nil. On an event
+	// each attempt finds it out anew.
 	closed                *models.Error
 	acceptedAt, reachedAt models.Timestamp
+}
+
+// same reports whether another increment of the same board and id is the same one. The time at
+// which it occurred does not matter.
+func (i *increment) same(other *increment) bool {
+	return i.row == other.row && i.Amount == other.Amount
 }
 
 // user identifies the owner of the rows that an increment changes.
@@ -65,8 +72,7 @@ func eventKeys(increments []*increment) []eventKey {
 // knownEvent is an increment that was counted before.
 type knownEvent struct {
 	models.ScoreEvent
-	// total is the running total that it was added to, as it is now. Its score is 0
-	// if it was deleted.
+	// total is the running total that it was added to, as it is now.
 	total balance
 }
 
@@ -126,7 +132,7 @@ type decision struct {
 	// and those that are left out.
 	results []Result
 	// known has the running total of each duplicate of an increment that was counted
-	// before, and otherwise a score of 0.
+	// before.
 	known []balance
 	// accepted holds the positions of the increments that count, in order.
 	accepted []int
@@ -141,12 +147,10 @@ type decision struct {
 // has.
 type repeat struct{ again, first int }
 
-// addition holds the amount that a flush adds to one running total.
+// addition holds what a flush joins to one running total: the increments of the flush, joined.
 type addition struct {
 	*total
-	delta int64
-	// reachedAt is that of the latest increment.
-	reachedAt models.Timestamp
+	balance
 }
 
 // users returns the users whose increments count.
@@ -177,7 +181,7 @@ func decide(s state, increments []*increment) decision {
 	}
 	for i, inc := range increments {
 		if event, ok := s.known[inc.key()]; ok {
-			same := event.User == inc.row && event.Delta == inc.Delta
+			same := event.User == inc.row && event.Delta == inc.Amount
 			d.results[i] = inc.repeatOf(same, event.Score, models.TimestampOf(event.ReachedAt))
 			if d.results[i].Status == Duplicate {
 				d.known[i] = event.total
@@ -198,7 +202,7 @@ func decide(s state, increments []*increment) decision {
 		}
 		first[inc.key()] = i
 		d.accepted = append(d.accepted, i)
-		d.places[i].addTo(sums, inc.totals.Total, inc.Delta)
+		d.places[i].addTo(sums, inc, inc.Amount)
 	}
 	d.additions = d.additionsOf(increments, d.accepted)
 	return d
@@ -213,22 +217,27 @@ func (i *increment) rejection(p place, careful bool, sums []int64) *models.Error
 		return i.closed
 	}
 	largest := i.totals.Bucket.MaxScore
-	if i.Delta > largest || careful && sums[p.window.index] > largest-i.Delta {
+	switch best := i.totals.Bucket.Best; {
+	case best && i.Amount > largest:
+		return models.Errorf(models.CodeScoreOutOfRange, "the score is outside 0 … %d", largest)
+	case i.Amount > largest, careful && !best && sums[p.window.index] > largest-i.Amount:
 		return models.Errorf(models.CodeScoreOutOfRange, "the score would pass %d, the largest on this board", largest)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // repeatOf returns the result of an increment whose id was counted already. same
-// reports whether it was counted with the same user and delta.
+// reports whether it was counted with the same user and amount.
 func (i *increment) repeatOf(same bool, points int64, reachedAt models.Timestamp) Result {
 	if !same {
-		return rejected(i.EventID, models.Errorf(models.CodeEventIDConflict, "this event_id was counted already, with another user_id or delta"))
+		return rejected(i.EventID, models.Errorf(models.CodeEventIDConflict,
+			"this event_id was counted already, with another user_id or %s", i.amountField()))
 	}
 	return Result{EventID: i.EventID, Status: Duplicate, Score: points, ReachedAt: reachedAt}
 }
 
-// additionsOf adds the accepted increments up by total.
+// additionsOf joins the accepted increments by total.
 func (l *layout) additionsOf(increments []*increment, accepted []int) []addition {
 	additions := make([]addition, len(l.totals))
 	for _, i := range accepted {
@@ -236,12 +245,11 @@ func (l *layout) additionsOf(increments []*increment, accepted []int) []addition
 			if t != nil {
 				a := &additions[t.index]
 				a.total = t
-				a.delta += increments[i].Delta
-				a.reachedAt = max(a.reachedAt, increments[i].reachedAt)
+				a.balance = a.join(t.bucket.Best, balance{increments[i].Amount, increments[i].reachedAt, true})
 			}
 		}
 	}
-	return slices.DeleteFunc(additions, func(a addition) bool { return a.delta == 0 })
+	return slices.DeleteFunc(additions, func(a addition) bool { return !a.stored })
 }
 
 // balances holds what the database has for totals and windows, in the order in
@@ -255,6 +263,29 @@ type balances struct {
 type balance struct {
 	score     int64
 	reachedAt models.Timestamp
+	// stored is false for a total without increments.
+	stored bool
+}
+
+// join returns the balance of two sets of increments together: the best score and the earliest
+// time at which it was reached, or the sum and the time of its latest increment above 0; of
+// increments of 0 alone, the earliest. The order in which sets are joined changes nothing.
+func (b balance) join(best bool, other balance) balance {
+	switch {
+	case !b.stored:
+		return other
+	case !other.stored:
+		return b
+	case b.score == other.score && (best || b.score == 0):
+		b.reachedAt = min(b.reachedAt, other.reachedAt)
+		return b
+	case best && b.score < other.score, b.score == 0:
+		return other
+	case best, other.score == 0:
+		return b
+	default:
+		return balance{b.score + other.score, max(b.reachedAt, other.reachedAt), true}
+	}
 }
 
 // outcome holds the results of a flush and the rows that it changes.
@@ -270,7 +301,7 @@ type outcome struct {
 	events []models.ScoreEvent
 	// totals has the running total of each increment that is counted, as the flush
 	// leaves it, and of each duplicate of one that was counted before, as the flush
-	// finds it. The others have a score of 0.
+	// finds it.
 	totals []balance
 }
 
@@ -294,12 +325,12 @@ func assignScores(increments []*increment, d decision, after balances) (outcome,
 		}
 		out.totals[i] = totals[p.total.index]
 		out.results[i] = Result{EventID: inc.EventID, Status: Applied, Score: points, ReachedAt: out.totals[i].reachedAt}
-		p.addTo(sums, inc.totals.Total, -inc.Delta)
+		p.addTo(sums, inc, -inc.Amount)
 	}
 	for _, r := range d.repeats {
 		first := out.results[r.first]
 		again := increments[r.again]
-		out.results[r.again] = again.repeatOf(again.Increment == increments[r.first].Increment, first.Score, first.ReachedAt)
+		out.results[r.again] = again.repeatOf(again.same(increments[r.first]), first.Score, first.ReachedAt)
 		if out.results[r.again].Status == Duplicate {
 			out.totals[r.again] = out.totals[r.first]
 		}
@@ -315,7 +346,7 @@ func eventsOf(increments []*increment, accepted []int, results []Result) []model
 	for n, i := range accepted {
 		inc, result := increments[i], results[i]
 		events[n] = models.ScoreEvent{
-			Board: inc.board, EventID: inc.EventID, Total: inc.totals.Total, User: inc.row, Delta: inc.Delta,
+			Board: inc.board, EventID: inc.EventID, Total: inc.totals.Total, User: inc.row, Delta: inc.Amount,
 			AcceptedAt: inc.acceptedAt.Time(), Score: result.Score, ReachedAt: result.ReachedAt.Time(),
 		}
 	}

@@ -19,16 +19,26 @@ import (
 const testLargest = 20
 
 var (
-	testEvent   = &models.Bucket{Board: "gifts", Name: "event", MaxScore: testLargest}
+	testEvent   = &models.Bucket{Board: "gifts", Name: "event", MaxScore: testLargest, FromLedger: true}
+	testBest    = &models.Bucket{Board: "contest", Name: "event", MaxScore: testLargest, FromLedger: true, Best: true}
 	testRolling = &models.Bucket{Board: "active", Name: "live", MaxScore: testLargest, WindowHours: 3}
 	errClosed   = models.Errorf(models.CodeEventNotOpen, "closed")
 )
 
 // onEvent returns an increment on the event board, at a number of milliseconds.
 func onEvent(user models.RowID, delta int64, id string, at models.Timestamp) *increment {
+	return in(testEvent, user, delta, id, at)
+}
+
+// onBest returns a result on the board that takes the best.
+func onBest(user models.RowID, result int64, id string, at models.Timestamp) *increment {
+	return in(testBest, user, result, id, at)
+}
+
+func in(event *models.Bucket, user models.RowID, amount int64, id string, at models.Timestamp) *increment {
 	return &increment{
-		Increment: Increment{User: testenv.ID(user), Delta: delta, EventID: id}, row: user, board: testEvent.Board,
-		totals: models.TotalRange{Bucket: testEvent, Total: "event", Since: "event"}, acceptedAt: at, reachedAt: at,
+		Increment: Increment{User: testenv.ID(user), Amount: amount, Result: event.Best, EventID: id}, row: user, board: event.Board,
+		totals: models.TotalRange{Bucket: event, Total: "event", Since: "event"}, acceptedAt: at, reachedAt: at,
 	}
 }
 
@@ -36,7 +46,7 @@ func onEvent(user models.RowID, delta int64, id string, at models.Timestamp) *in
 func onRolling(user models.RowID, delta int64, id string, hour int) *increment {
 	at := models.Timestamp(hour * 1000)
 	return &increment{
-		Increment: Increment{User: testenv.ID(user), Delta: delta, EventID: id}, row: user, board: testRolling.Board,
+		Increment: Increment{User: testenv.ID(user), Amount: delta, EventID: id}, row: user, board: testRolling.Board,
 		totals:     models.TotalRange{Bucket: testRolling, Total: fmt.Sprintf("%02d", hour), Since: fmt.Sprintf("%02d", hour-2)},
 		acceptedAt: at, reachedAt: at,
 	}
@@ -73,7 +83,7 @@ func describe(d decision, increments []*increment) []string {
 		lines[r.again] = fmt.Sprintf("%s repeats %d", increments[r.again].EventID, r.first)
 	}
 	for _, a := range d.additions {
-		lines = append(lines, fmt.Sprintf("%s %d %s +%d", a.board, a.user, a.name, a.delta))
+		lines = append(lines, fmt.Sprintf("%s %d %s +%d", a.board, a.user, a.name, a.score))
 	}
 	return lines
 }
@@ -145,6 +155,16 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		{
+			"an increment of 0 counts", state{},
+			[]*increment{onEvent(1, 0, "a", 1), onEvent(2, 0, "b", 1), onEvent(2, 3, "c", 1)},
+			[]string{"a counts", "b counts", "c counts", "gifts 1 event +0", "gifts 2 event +3"},
+		},
+		{
+			"the best of results counts, behind the sums, and no result passes the largest", state{sums: full},
+			[]*increment{onBest(1, 0, "a", 1), onBest(2, 7, "b", 1), onBest(2, 9, "c", 1), onBest(2, testLargest+1, "d", 1), onEvent(3, 1, "e", 1)},
+			[]string{"a counts", "b counts", "c counts", "d rejected score_out_of_range", "e counts", "gifts 3 event +1", "contest 1 event +0", "contest 2 event +9"},
+		},
+		{
 			"increments of locked users are left out, with later ones that have their ids",
 			state{known: knownEvents(counted), locked: map[userKey]bool{{"gifts", 1}: true}, sums: full},
 			[]*increment{
@@ -196,7 +216,7 @@ func TestAssignScores(t *testing.T) {
 	}
 	d := decide(state{}, increments)
 	// Totals 12, 13 and live; the windows from 10 and from 11 on.
-	after := balances{totals: []balance{{10, 12_500}, {3, 13_000}, {99, 13_000}}, windows: []int64{17, 14}}
+	after := balances{totals: []balance{{10, 12_500, true}, {3, 13_000, true}, {99, 13_000, true}}, windows: []int64{17, 14}}
 	out, ok := assignScores(increments, d, after)
 	var got []string
 	for _, r := range out.results {
@@ -216,10 +236,34 @@ func TestAssignScores(t *testing.T) {
 type memoryStore struct {
 	events map[eventKey]models.ScoreEvent
 	totals map[totalKey]balance
+	// counted has the increments of each total, in the order in which they were counted one by one.
+	counted map[totalKey][]balance
 }
 
 func newMemoryStore() *memoryStore {
-	return &memoryStore{events: make(map[eventKey]models.ScoreEvent), totals: make(map[totalKey]balance)}
+	return &memoryStore{make(map[eventKey]models.ScoreEvent), make(map[totalKey]balance), make(map[totalKey][]balance)}
+}
+
+// define returns what increments make up, by the definition.
+func define(best bool, increments []balance) balance {
+	all := balance{stored: true}
+	for _, inc := range increments {
+		if best {
+			all.score = max(all.score, inc.score)
+		} else {
+			all.score += inc.score
+		}
+	}
+	var times []models.Timestamp
+	for _, inc := range increments {
+		if best && inc.score == all.score || !best && (inc.score > 0 || all.score == 0) {
+			times = append(times, inc.reachedAt)
+		}
+	}
+	if all.reachedAt = slices.Min(times); !best && all.score > 0 {
+		all.reachedAt = slices.Max(times)
+	}
+	return all
 }
 
 // sum returns the score of the window that an increment counts in.
@@ -232,9 +276,10 @@ func (b *memoryStore) sum(inc *increment) (sum int64) {
 	return sum
 }
 
-func (b *memoryStore) add(key totalKey, delta int64, at models.Timestamp) {
-	total := b.totals[key]
-	b.totals[key] = balance{total.score + delta, max(total.reachedAt, at)}
+// countOne adds an increment to a total by the definition.
+func (b *memoryStore) countOne(key totalKey, inc *increment) {
+	b.counted[key] = append(b.counted[key], balance{inc.Amount, inc.reachedAt, true})
+	b.totals[key] = define(inc.totals.Bucket.Best, b.counted[key])
 }
 
 // attempt counts the increments with the functions under test, as
@@ -256,14 +301,14 @@ func (b *memoryStore) attempt(t *rapid.T, increments []*increment, careful bool)
 		t.Fatal("decide changes its state")
 	}
 	for i := 1; i < len(d.additions); i++ {
-		if d.additions[i-1].compare(d.additions[i].totalKey) >= 0 {
+		if d.additions[i-1].compare(d.additions[i].total) >= 0 {
 			t.Fatalf("the additions are out of order: %v", describe(d, increments))
 		}
 	}
-	next := &memoryStore{events: maps.Clone(b.events), totals: maps.Clone(b.totals)}
+	next := &memoryStore{maps.Clone(b.events), maps.Clone(b.totals), nil}
 	after := balances{}
 	for _, a := range d.additions {
-		next.add(a.totalKey, a.delta, a.reachedAt)
+		next.totals[a.totalKey] = next.totals[a.totalKey].join(a.bucket.Best, a.balance)
 		after.totals = append(after.totals, next.totals[a.totalKey])
 	}
 	for _, w := range d.summed {
@@ -284,12 +329,13 @@ func (b *memoryStore) attempt(t *rapid.T, increments []*increment, careful bool)
 }
 
 // countOneByOne counts the increments without the functions under test. Only the
-// times are those of a flush: all increments that one total got have the latest.
+// times are those of a flush, and the best scores: all increments that one total got have the same.
 func (b *memoryStore) countOneByOne(increments []*increment) []Result {
 	results := make([]Result, len(increments))
 	first := make(map[eventKey]int)
-	again := func(i int, inc Increment, points int64, at models.Timestamp) {
-		if inc != increments[i].Increment {
+	again := func(i int, user models.RowID, amount, points int64, at models.Timestamp) {
+		inc := increments[i]
+		if inc.row != user || inc.Amount != amount {
 			results[i] = Result{EventID: inc.EventID, Status: Rejected, Err: models.Errorf(models.CodeEventIDConflict, "")}
 			return
 		}
@@ -300,34 +346,37 @@ func (b *memoryStore) countOneByOne(increments []*increment) []Result {
 		_, repeated := first[inc.key()]
 		switch {
 		case stored:
-			again(i, Increment{testenv.ID(event.User), event.Delta, event.EventID}, event.Score, models.TimestampOf(event.ReachedAt))
+			again(i, event.User, event.Delta, event.Score, models.TimestampOf(event.ReachedAt))
 		case repeated: // once all times are known
 		case inc.closed != nil:
 			results[i] = Result{EventID: inc.EventID, Status: Rejected, Err: inc.closed}
-		case b.sum(inc)+inc.Delta > testLargest:
+		case inc.Amount > testLargest, !inc.Result && b.sum(inc)+inc.Amount > testLargest:
 			results[i] = Result{EventID: inc.EventID, Status: Rejected, Err: models.Errorf(models.CodeScoreOutOfRange, "")}
 		default:
 			first[inc.key()] = i
-			b.add(totalKey{inc.board, inc.row, inc.totals.Total}, inc.Delta, inc.reachedAt)
+			b.countOne(totalKey{inc.board, inc.row, inc.totals.Total}, inc)
 			if inc.board == testRolling.Board {
-				b.add(totalKey{inc.board, inc.row, testRolling.Name}, inc.Delta, inc.reachedAt)
+				b.countOne(totalKey{inc.board, inc.row, testRolling.Name}, inc)
 			}
 			results[i] = Result{EventID: inc.EventID, Status: Applied, Score: b.sum(inc)}
 		}
 	}
 	for i, inc := range increments {
 		if results[i].Status == Applied {
-			results[i].ReachedAt = b.totals[totalKey{inc.board, inc.row, inc.totals.Total}].reachedAt
+			total := b.totals[totalKey{inc.board, inc.row, inc.totals.Total}]
+			if results[i].ReachedAt = total.reachedAt; inc.Result {
+				results[i].Score = total.score
+			}
 			b.events[inc.key()] = models.ScoreEvent{
-				Board: inc.board, EventID: inc.EventID, Total: inc.totals.Total, User: inc.row, Delta: inc.Delta,
+				Board: inc.board, EventID: inc.EventID, Total: inc.totals.Total, User: inc.row, Delta: inc.Amount,
 				AcceptedAt: inc.acceptedAt.Time(), Score: results[i].Score, ReachedAt: results[i].ReachedAt.Time(),
 			}
 		}
 	}
 	for i, inc := range increments {
 		if results[i].Status == "" {
-			earlier := results[first[inc.key()]]
-			again(i, increments[first[inc.key()]].Increment, earlier.Score, earlier.ReachedAt)
+			at := first[inc.key()]
+			again(i, increments[at].row, increments[at].Amount, results[at].Score, results[at].ReachedAt)
 		}
 	}
 	return results
@@ -335,13 +384,16 @@ func (b *memoryStore) countOneByOne(increments []*increment) []Result {
 
 func drawIncrement(t *rapid.T) *increment {
 	user := models.RowID(rapid.IntRange(1, 2).Draw(t, "user"))
-	delta := rapid.Int64Range(1, testLargest+1).Draw(t, "delta")
+	delta := rapid.Int64Range(0, testLargest+1).Draw(t, "delta")
 	if rapid.IntRange(0, 3).Draw(t, "small") > 0 {
-		delta = 1 + delta%3
+		delta %= 4
 	}
 	id := rapid.StringMatching("[a-h]").Draw(t, "id")
-	switch rapid.SampledFrom([]string{"event", "rolling", "rolling", "closed"}).Draw(t, "board") {
+	switch rapid.SampledFrom([]string{"event", "best", "rolling", "rolling", "closed"}).Draw(t, "board") {
+	case "best":
+		return onBest(user, delta, id, models.Timestamp(rapid.IntRange(1, 9).Draw(t, "at")))
 	case "rolling":
+		delta = max(delta, 1)
 		return onRolling(user, delta, id, rapid.IntRange(12, 16).Draw(t, "hour"))
 	case "closed":
 		return onClosed(user, delta, id)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -119,11 +120,25 @@ const (
 	FROM unnest($1::text[], $2::bigint[], $3::text[]) AS k (board, user_id, total)
 	CROSS JOIN LATERAL (
 		SELECT * FROM score_totals t WHERE t.board = k.board AND t.user_id = k.user_id AND t.total = k.total LIMIT 1 FOR UPDATE) AS t`
-	addQuery = `
+	// A statement that changes final_at takes the lock that this one excludes. Other changes of a
+	// bucket, and corrections, do not.
+	openQuery = `
+	SELECT board, ends_at, closes_at, final_at IS NOT NULL FROM board_buckets WHERE board = ANY ($1) AND bucket = 'event' FOR KEY SHARE`
+	joinQuery = `
 	INSERT INTO score_totals AS t (board, user_id, total, score, reached_at)
 	SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[], $5::timestamptz[])
-	ON CONFLICT (board, user_id, total) DO UPDATE
-	SET score = t.score + excluded.score, reached_at = GREATEST(t.reached_at, excluded.reached_at)
+	ON CONFLICT (board, user_id, total) DO UPDATE SET `
+	// addQuery and bestQuery do what balance.join does.
+	addQuery = joinQuery + `score = t.score + excluded.score, reached_at = CASE
+		WHEN t.score = 0 AND excluded.score = 0 THEN LEAST(t.reached_at, excluded.reached_at)
+		WHEN t.score = 0 THEN excluded.reached_at
+		WHEN excluded.score = 0 THEN t.reached_at
+		ELSE GREATEST(t.reached_at, excluded.reached_at) END
+	RETURNING user_id, total, score, reached_at`
+	bestQuery = joinQuery + `score = GREATEST(t.score, excluded.score), reached_at = CASE
+		WHEN excluded.score > t.score THEN excluded.reached_at
+		WHEN excluded.score < t.score THEN t.reached_at
+		ELSE LEAST(t.reached_at, excluded.reached_at) END
 	RETURNING user_id, total, score, reached_at`
 	windowQuery = `
 	SELECT coalesce((
@@ -136,8 +151,10 @@ const (
 	SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::timestamptz[], $7::bigint[], $8::timestamptz[])`
 )
 
-// known implements transaction.
-func (t *postgresTx) known(ctx context.Context, keys []eventKey) (map[eventKey]knownEvent, error) {
+// read implements transaction.
+func (t *postgresTx) read(
+	ctx context.Context, keys []eventKey, events []string,
+) (map[eventKey]knownEvent, map[string]eventState, error) {
 	boards, ids := make([]string, len(keys)), make([]string, len(keys))
 	for i, k := range keys {
 		boards[i], ids[i] = k.board, k.id
@@ -152,10 +169,30 @@ func (t *postgresTx) known(ctx context.Context, keys []eventKey) (map[eventKey]k
 		})
 		return err
 	})
+	states := queueEvents(b, events)
 	if err := t.conn.SendBatch(ctx, b).Close(); err != nil || len(known) == 0 {
-		return known, err
+		return known, states, err
 	}
-	return known, t.readTotals(ctx, known)
+	return known, states, t.readTotals(ctx, known)
+}
+
+// queueEvents queues the query for the states of events, if there are any, and returns the map that
+// it fills.
+func queueEvents(b *pgx.Batch, boards []string) map[string]eventState {
+	if len(boards) == 0 {
+		return nil
+	}
+	states := make(map[string]eventState, len(boards))
+	var board string
+	var s eventState
+	b.Queue(openQuery, boards).Query(func(found pgx.Rows) error {
+		_, err := pgx.ForEachRow(found, []any{&board, &s.endsAt, &s.closesAt, &s.final}, func() error {
+			states[board] = s
+			return nil
+		})
+		return err
+	})
+	return states
 }
 
 // readTotals reads the running totals of increments that are stored. It is a statement of
@@ -180,7 +217,7 @@ func (t *postgresTx) readTotals(ctx context.Context, known map[eventKey]knownEve
 		return err
 	}
 	_, err = pgx.ForEachRow(rows, []any{&key.board, &key.user, &key.name, &total.score, &at}, func() error {
-		total.reachedAt = models.TimestampOf(at)
+		total.reachedAt, total.stored = models.TimestampOf(at), true
 		for _, event := range events[key] {
 			e := known[event]
 			e.total = total
@@ -253,10 +290,10 @@ func (t *postgresTx) lock(ctx context.Context, totals []*total, windows []*windo
 	b.Queue(lockQuery, columns.boards, columns.users, columns.names).Query(func(found pgx.Rows) error {
 		at := 0
 		_, err := pgx.ForEachRow(found, []any{&key.board, &key.user, &key.name, &points}, func() error {
-			for at < len(totals) && totals[at].compare(key) < 0 {
+			for at < len(totals) && totals[at].totalKey != key {
 				at++ // a total that does not exist
 			}
-			if at == len(totals) || totals[at].totalKey != key {
+			if at == len(totals) {
 				return errOrder
 			}
 			locked.totals[at].score = points
@@ -269,32 +306,46 @@ func (t *postgresTx) lock(ctx context.Context, totals []*total, windows []*windo
 }
 
 // add implements transaction. It waits for a row that another transaction has
-// locked and adds to what that transaction leaves.
+// locked and joins to what that transaction leaves.
 func (t *postgresTx) add(ctx context.Context, additions []addition, windows []*window) (balances, error) {
+	after := balances{totals: make([]balance, len(additions)), windows: make([]int64, len(windows))}
+	bests := slices.IndexFunc(additions, func(a addition) bool { return a.bucket.Best })
+	if bests < 0 {
+		bests = len(additions)
+	}
+	b := t.batch()
+	queueAdditions(b, addQuery, additions[:bests], after.totals[:bests])
+	queueAdditions(b, bestQuery, additions[bests:], after.totals[bests:])
+	queueWindows(b, windows, after.windows)
+	return after, t.conn.SendBatch(ctx, b).Close()
+}
+
+// queueAdditions queues the statement that joins additions to their totals, if there are any. It
+// writes the totals to after.
+func queueAdditions(b *pgx.Batch, query string, additions []addition, after []balance) {
+	if len(additions) == 0 {
+		return
+	}
 	columns := newTotalColumns(len(additions))
-	deltas, reachedAt := make([]int64, len(additions)), make([]time.Time, len(additions))
+	amounts, reachedAt := make([]int64, len(additions)), make([]time.Time, len(additions))
 	for i, a := range additions {
 		columns.set(i, a.totalKey)
-		deltas[i], reachedAt[i] = a.delta, a.reachedAt.Time()
+		amounts[i], reachedAt[i] = a.score, a.reachedAt.Time()
 	}
-	after := balances{totals: make([]balance, len(additions)), windows: make([]int64, len(windows))}
 	var (
 		user   models.RowID
 		name   string
 		points int64
 		at     time.Time
 	)
-	b := t.batch()
-	b.Queue(addQuery, columns.boards, columns.users, columns.names, deltas, reachedAt).Query(
+	b.Queue(query, columns.boards, columns.users, columns.names, amounts, reachedAt).Query(
 		eachRow(len(additions), []any{&user, &name, &points, &at}, func(i int) error {
 			if additions[i].user != user || additions[i].name != name {
 				return errOrder
 			}
-			after.totals[i] = balance{points, models.TimestampOf(at)}
+			after[i] = balance{points, models.TimestampOf(at), true}
 			return nil
 		}))
-	queueWindows(b, windows, after.windows)
-	return after, t.conn.SendBatch(ctx, b).Close()
 }
 
 // totalColumns holds the keys of totals by column.

@@ -48,7 +48,7 @@ func (s *Service) raise(ctx context.Context, items []*pending) {
 // again. It has none if the board was closed: its bucket is final, or will be once
 // the reconciler has raised what it lacks.
 func (s *Service) raiseOf(ctx context.Context, p *pending) (models.Raise, bool) {
-	if p.total.score == 0 || p.closed != nil {
+	if !p.total.stored || p.closed != nil {
 		return models.Raise{}, false
 	}
 	bucket := p.totals.Bucket

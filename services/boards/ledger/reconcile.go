@@ -233,7 +233,7 @@ func (p *pass) raise(ctx context.Context, totals []models.ScoreTotal) error {
 		if models.CodeOf(err) == models.CodeUnavailable {
 			return err
 		}
-		if bucket == nil || t.Score == 0 {
+		if bucket == nil || t.ReachedAt.IsZero() {
 			continue
 		}
 		if composite, ok := p.encode(ctx, bucket, t); ok {

@@ -41,7 +41,7 @@ func (m *reference) add(i ledger.Increment, now time.Time) string {
 	if m.window > 0 {
 		hour, reachedAt = models.HourOf(now), models.TimestampOf(now.Truncate(time.Second))
 	}
-	points := i.Delta
+	points := i.Amount
 	for h, total := range m.totals[i.User] {
 		if h > hour-m.window || m.window == 0 {
 			points += total
@@ -53,7 +53,7 @@ func (m *reference) add(i ledger.Increment, now time.Time) string {
 	if m.totals[i.User] == nil {
 		m.totals[i.User], m.reached[i.User] = make(map[models.Hour]int64), make(map[models.Hour]models.Timestamp)
 	}
-	m.totals[i.User][hour] += i.Delta
+	m.totals[i.User][hour] += i.Amount
 	m.reached[i.User][hour] = max(m.reached[i.User][hour], reachedAt)
 	result := scoreAt(points, m.reached[i.User][hour])
 	m.known[i.EventID] = known{i, result}
@@ -87,7 +87,7 @@ func TestAgainstAReference(t *testing.T) {
 					id := rng.IntN(10 * calls)
 					items[i] = inc(models.RowID(1+id%10), int64(1+id%17), fmt.Sprint("id-", id))
 					if rng.IntN(20) == 0 {
-						items[i].Delta++ // a conflict, if it is not the first
+						items[i].Amount++ // a conflict, if it is not the first
 					}
 					want[i] = m.add(items[i], env.Clock.Now())
 					statuses[strings.Join(strings.Fields(want[i])[1:2], "")]++
@@ -198,7 +198,7 @@ func TestConcurrentIncrements(t *testing.T) {
 				var points int64
 				var at models.Timestamp
 				for _, r := range chain {
-					points += of[r.EventID].Delta
+					points += of[r.EventID].Amount
 					if r.Score != points || r.ReachedAt < at {
 						t.Fatalf("user %d: %+v comes behind %s", user, r, scoreAt(points, at))
 					}
@@ -207,7 +207,7 @@ func TestConcurrentIncrements(t *testing.T) {
 				final[user], want[user] = points, scoreAt(points, at)
 			}
 			for _, i := range out {
-				if final[rowOf(i.User)]+i.Delta <= largest {
+				if final[rowOf(i.User)]+i.Amount <= largest {
 					t.Errorf("%+v was rejected, and the user has %d", i, final[rowOf(i.User)])
 				}
 			}

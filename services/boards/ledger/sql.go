@@ -40,9 +40,11 @@ type transactor interface {
 // transaction holds the steps of counting increments. On Postgres each is one
 // round trip.
 type transaction interface {
-	// known returns those of the increments that are stored, with their user,
-	// delta, score, time and running total. The keys are in order.
-	known(ctx context.Context, keys []eventKey) (map[eventKey]knownEvent, error)
+	// read returns those of the increments that are stored, with their user,
+	// delta, score, time and running total. The keys are in order. It also returns the
+	// buckets of events, by board, with the fields that change, and locks them against becoming
+	// final.
+	read(ctx context.Context, keys []eventKey, events []string) (map[eventKey]knownEvent, map[string]eventState, error)
 	// probe locks those of the totals that exist and that no other transaction has
 	// locked, without waiting. It returns the state of each.
 	probe(ctx context.Context, totals []*total) ([]rowState, error)
@@ -50,7 +52,7 @@ type transaction interface {
 	// and the sums of the windows. A total that does not exist has 0 and is not
 	// locked.
 	lock(ctx context.Context, totals []*total, windows []*window) (balances, error)
-	// add adds to the totals, in their order, and makes those that don't exist.
+	// add joins additions to their totals, in their order, and makes those that don't exist.
 	// It returns the totals and the sums of the windows as they are afterwards.
 	add(ctx context.Context, additions []addition, windows []*window) (balances, error)
 	// finish stores increments, in their order. It is the last step. It returns
@@ -85,8 +87,7 @@ func (s *Store) totalsOf(ctx context.Context, r models.TotalRange, users []model
 }
 
 // recent returns the totals that got an increment since a moment and follow the
-// given one, in the order of their keys. A total that was deleted has a score of
-// 0.
+// given one, in the order of their keys. A total that was deleted has no time.
 func (s *Store) recent(ctx context.Context, since time.Time, after totalKey, limit int) ([]models.ScoreTotal, error) {
 	var totals []models.ScoreTotal
 	// Without MATERIALIZED Postgres reads all increments in the order of their

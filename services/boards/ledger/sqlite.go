@@ -34,8 +34,23 @@ type sqliteTx struct {
 // storedRows is how many rows one statement stores. It has eight parameters for each.
 const storedRows = 1000
 
-// known implements transaction.
-func (t *sqliteTx) known(_ context.Context, keys []eventKey) (map[eventKey]knownEvent, error) {
+// read implements transaction. No other transaction runs that writes, so the events need no lock.
+func (t *sqliteTx) read(_ context.Context, keys []eventKey, events []string) (map[eventKey]knownEvent, map[string]eventState, error) {
+	known, err := t.known(keys)
+	if err != nil || len(events) == 0 {
+		return known, nil, err
+	}
+	var buckets []models.Bucket
+	err = t.db.Where("board IN ? AND bucket = 'event'", events).Find(&buckets).Error
+	states := make(map[string]eventState, len(buckets))
+	for _, b := range buckets {
+		states[b.Board] = eventState{b.EndsAt, b.ClosesAt, b.FinalAt != nil}
+	}
+	return known, states, err
+}
+
+// known returns those of the increments that are stored.
+func (t *sqliteTx) known(keys []eventKey) (map[eventKey]knownEvent, error) {
 	given := make([][2]string, len(keys))
 	for i, k := range keys {
 		given[i] = [2]string{k.board, k.id}
@@ -51,7 +66,7 @@ func (t *sqliteTx) known(_ context.Context, keys []eventKey) (map[eventKey]known
 	known := make(map[eventKey]knownEvent)
 	columns := []any{&e.Board, &e.EventID, &e.User, &e.Delta, &e.Score, &e.ReachedAt, &e.Total, &e.total.score, &at}
 	err := lists.Each(query, columns, func() error {
-		if e.total.reachedAt = 0; at.Valid {
+		if e.total.stored = at.Valid; at.Valid {
 			e.total.reachedAt = models.TimestampOf(at.Time)
 		}
 		known[eventKey{e.Board, e.EventID}] = e
@@ -93,7 +108,7 @@ func (t *sqliteTx) balances(keys []totalKey) ([]balance, error) {
 	)
 	stored := make([]balance, len(keys))
 	err := lists.Each(query, []any{&i, &points, &at}, func() error {
-		stored[i] = balance{points, models.TimestampOf(at)}
+		stored[i] = balance{points, models.TimestampOf(at), true}
 		return nil
 	})
 	return stored, err
@@ -110,8 +125,8 @@ func (t *sqliteTx) add(_ context.Context, additions []addition, windows []*windo
 	}
 	totals := make([]models.ScoreTotal, len(additions))
 	for i, a := range additions {
-		total := &after.totals[i]
-		total.score, total.reachedAt = total.score+a.delta, max(total.reachedAt, a.reachedAt)
+		after.totals[i] = after.totals[i].join(a.bucket.Best, a.balance)
+		total := after.totals[i]
 		totals[i] = models.ScoreTotal{Board: a.board, User: a.user, Total: a.name, Score: total.score, ReachedAt: total.reachedAt.Time()}
 	}
 	for chunk := range slices.Chunk(totals, storedRows) {

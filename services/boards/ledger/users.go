@@ -65,14 +65,13 @@ func (r *Reconciler) totalsOfUsers(
 func compositesOf(bucket *models.Bucket, users []models.RowID, totals []models.ScoreTotal) ([]models.Composite, error) {
 	sums := make(map[models.RowID]balance, len(users))
 	for _, t := range totals {
-		sum := sums[t.User]
-		sums[t.User] = balance{sum.score + t.Score, max(sum.reachedAt, models.TimestampOf(t.ReachedAt))}
+		sums[t.User] = sums[t.User].join(bucket.Best, balance{t.Score, models.TimestampOf(t.ReachedAt), true})
 	}
 	codec := score.Of(bucket)
 	composites := make([]models.Composite, len(users))
 	for i, user := range users {
 		sum := sums[user]
-		if sum.score == 0 {
+		if !sum.stored {
 			continue
 		}
 		var err error

@@ -23,7 +23,7 @@ func (e *Events) announce(ctx context.Context, bucket *models.Bucket) error {
 		if err := tx.Exec(`SET LOCAL statement_timeout = 0`).Error; err != nil {
 			return err
 		}
-		lock := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate})
+		lock := tx.Clauses(clause.Locking{Strength: "NO KEY UPDATE"})
 		if err := lock.Take(&models.Bucket{}, "board = ? AND bucket = ?", bucket.Board, bucket.Name).Error; err != nil {
 			return err
 		}

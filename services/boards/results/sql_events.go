@@ -13,11 +13,7 @@ import (
 	"stepboard/services/platform/outcomes"
 )
 
-// settleTime is how long after the end of an event its result is taken: longer than the
-// transaction of an increment that was accepted before the end.
-const settleTime = time.Minute
-
-// Events writes the results of events that have ended. Safe for concurrent use.
+// Events writes the results of events that are final. Safe for concurrent use.
 type Events struct {
 	outbox *outcomes.Outbox
 	db     *gorm.DB
@@ -29,7 +25,7 @@ func NewEvents(outbox *outcomes.Outbox, db *gorm.DB, clock models.Clock) *Events
 	return &Events{outbox: outbox, db: db, clock: clock}
 }
 
-// Announce writes the result of each event that ended a minute ago or earlier and that is not
+// Announce writes the result of each event that is final and that is not
 // the archive's yet, unless the same was written before. It returns the number of events that
 // were due: those without a result, and those that are outdated. One query, and a
 // transaction for each event that is due.
@@ -40,8 +36,8 @@ func (e *Events) Announce(ctx context.Context) (announced int64, err error) {
 	now := e.clock().UTC()
 	var ended []*models.Bucket
 	err = e.db.WithContext(ctx).
-		Where(`from_ledger AND window_hours = 0 AND ends_at <= ? AND cold_at > ? AND NOT EXISTS (SELECT 1 FROM board_results r
-			WHERE r.board = board_buckets.board AND r.bucket = board_buckets.bucket AND NOT r.outdated)`, now.Add(-settleTime), now).
+		Where(`from_ledger AND window_hours = 0 AND final_at IS NOT NULL AND cold_at > ? AND NOT EXISTS (SELECT 1 FROM board_results r
+			WHERE r.board = board_buckets.board AND r.bucket = board_buckets.bucket AND NOT r.outdated)`, now).
 		Order("ends_at, board").Find(&ended).Error
 	if err != nil {
 		return 0, fmt.Errorf("list ended events: %w", err)
@@ -81,7 +77,7 @@ func eventResult(tx *gorm.DB, bucket *models.Bucket) (Result, error) {
 		SELECT user_id, score, reached_at, count(*) OVER () AS total, CAST(sum(score) OVER () AS bigint) AS score_sum
 		FROM (
 			SELECT user_id, score, reached_at FROM score_totals
-			WHERE board = @board AND total = @bucket AND score > 0 AND user_id NOT IN (
+			WHERE board = @board AND total = @bucket AND user_id NOT IN (
 				SELECT user_id FROM corrections WHERE board = @board AND bucket = @bucket AND lifted_at IS NULL)
 			UNION ALL
 			SELECT user_id, score, reached_at FROM corrections

@@ -26,6 +26,7 @@ func TestAnEventIsCorrectedWhileItIsRead(t *testing.T) {
 	})
 	bucket := testenv.Bucket(1)
 	bucket.Board, bucket.Name, bucket.FromLedger, bucket.WindowHours = "gifts", "event", true, 0
+	bucket.FinalAt = &bucket.EndsAt
 	create := func(row any) {
 		t.Helper()
 		if err := s.Friends.Gorm.WithContext(t.Context()).Create(row).Error; err != nil {

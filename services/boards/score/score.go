@@ -67,6 +67,17 @@ func capacity(timeBits int) int64 {
 // MaxScore returns the largest score that the codec can hold.
 func (c Codec) MaxScore() int64 { return capacity(c.timeBits) }
 
+// Until returns the first moment that the codec can't hold, or the end of the year 9999 if that is
+// earlier.
+func (c Codec) Until() time.Time {
+	ticks := int64(1)<<c.timeBits - 1
+	end := time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+	if ticks > (end.UnixMilli()-c.epoch)/c.tick {
+		return end
+	}
+	return time.UnixMilli(c.epoch + ticks*c.tick).UTC()
+}
+
 // Cut rounds a moment down to the codec's tick. The time at which a score was
 // reached is cut before it is stored or returned, so that all stores agree on it.
 func (c Codec) Cut(t models.Timestamp) models.Timestamp {

@@ -136,7 +136,7 @@ func (f *fixture) bucket(board string) *models.Bucket {
 // add counts an increment of the event.
 func (f *fixture) add(user models.RowID, delta int64) {
 	f.t.Helper()
-	increment := ledger.Increment{User: testenv.ID(user), Delta: delta, EventID: fmt.Sprint(user)}
+	increment := ledger.Increment{User: testenv.ID(user), Amount: delta, EventID: fmt.Sprint(user)}
 	added, err := f.increments.Add(f.t.Context(), "gifts", []ledger.Increment{increment})
 	if err != nil || added[0].Err != nil {
 		f.t.Fatal(err, added)
