@@ -86,7 +86,7 @@ func TestCheckSettingsNamesTheSetting(t *testing.T) {
 		{"boards: [{name: a, time_zone: ../zone}]", "boards: board a: time_zone:"},
 		{"boards: [{name: a, max_score: 0}]", "boards: board a: max_score:"},
 		{"boards: [{name: a, max_score: -1}]", "boards: board a: max_score:"},
-		{"boards: [{name: a, max_score: 17179869184}]", "boards: board a: max_score:"},
+		{"boards: [{name: a, max_score: 70368744177664}]", "boards: board a: max_score:"},
 		{"boards: [{name: a, shards: 0}]", "boards: board a: shards:"},
 		{"boards: [{name: a, shards: 1025}]", "boards: board a: shards:"},
 	}

@@ -43,6 +43,7 @@ type Board struct {
 	TimeZone    string            `json:"time_zone" doc:"The zone that fixes its days, or local: each user's own calendar does" example:"Asia/Shanghai"`
 	OpenDays    *int              `json:"open_days" doc:"How many days before today take uploads on a daily board; null on other boards"`
 	MaxScore    int64             `json:"max_score" doc:"The largest score that is accepted"`
+	TickMS      int64             `json:"tick_ms" enum:"1,1000,60000,3600000" doc:"The resolution of reached_at in milliseconds: of an event, or of a board's next day"`
 	Global      models.Audience   `json:"global" enum:"users,service" doc:"Who may read top and around"`
 	WindowHours *int              `json:"window_hours" doc:"How many hours count on a rolling board, including the current one; null on other boards"`
 	Current     currentBucket     `json:"current" doc:"The period that counts now: a day, or the whole event"`
@@ -63,7 +64,7 @@ type currentBucket struct {
 
 // of returns the board as it is shown to a caller whose clock has the given offset.
 func (h *boardHandlers) of(b *catalog.Board, offset models.UTCOffset) (Board, error) {
-	answer := Board{Name: b.Name, Kind: b.Kind, TimeZone: b.TimeZone, MaxScore: b.MaxScore, Global: b.Global, Takes: b.Takes}
+	answer := Board{Name: b.Name, Kind: b.Kind, TimeZone: b.TimeZone, MaxScore: b.MaxScore, TickMS: b.TickMS(), Global: b.Global, Takes: b.Takes}
 	if b.RequireDays() == nil {
 		answer.OpenDays = &b.OpenDays
 	}
@@ -77,7 +78,7 @@ func (h *boardHandlers) of(b *catalog.Board, offset models.UTCOffset) (Board, er
 	}
 	answer.Final = bucket.Final(now)
 	if bucket.Event() {
-		answer.ClosesAt = timestampIfAny(&bucket.ClosesAt)
+		answer.ClosesAt, answer.TickMS = timestampIfAny(&bucket.ClosesAt), bucket.TickMS
 	}
 	answer.Current.Date = dateIfAny(b.Date(bucket))
 	if bucket.WindowHours > 0 {
@@ -177,7 +178,6 @@ type boardDefinition struct {
 	Shards       int              `json:"shards" doc:"The number of sorted sets that its next bucket is split into"`
 	ChangeStream bool             `json:"change_stream" doc:"Whether the changes of its next bucket are written to streams, so that processes can keep a copy"`
 	ReviewAbove  int64            `json:"review_above" doc:"Scores above this are listed by GET /v1/admin/reviews; 0 for none"`
-	TickMS       int64            `json:"tick_ms" doc:"The resolution of reached_at in its next bucket, in milliseconds"`
 	CreatedAt    models.Timestamp `json:"created_at" format:"date-time" doc:"When the board was first defined"`
 }
 
@@ -185,7 +185,7 @@ func (h *boardHandlers) definition(b *catalog.Board) (boardDefinition, error) {
 	answer, err := h.of(b, models.UTCOffset{})
 	h.addForOperators(&answer, b)
 	return boardDefinition{
-		Board: answer, Shards: b.Shards, ChangeStream: b.ChangeStream, ReviewAbove: b.ReviewAbove, TickMS: b.TickMS(),
+		Board: answer, Shards: b.Shards, ChangeStream: b.ChangeStream, ReviewAbove: b.ReviewAbove,
 		CreatedAt: models.TimestampOf(b.CreatedAt),
 	}, err
 }

@@ -41,11 +41,11 @@ func (s buckets) ExtendableUntil(b *catalog.Board) *time.Time {
 }
 
 const (
-	stepsBoard = `"name":"steps","kind":"daily","time_zone":"Asia/Shanghai","open_days":2,"max_score":100000,"global":"users","window_hours":null,` +
+	stepsBoard = `"name":"steps","kind":"daily","time_zone":"Asia/Shanghai","open_days":2,"max_score":100000,"tick_ms":1,"global":"users","window_hours":null,` +
 		`"current":{"date":"2026-11-20","starts_at":"2026-11-19T16:00:00.000Z","ends_at":"2026-11-20T16:00:00.000Z","closes_at":"2026-11-20T16:00:00.000Z"},"takes":"best","closes_at":null,"final":false`
-	oldBoard = `"name":"old","kind":"daily","time_zone":"Asia/Shanghai","open_days":2,"max_score":100000,"global":"users","window_hours":null,` +
+	oldBoard = `"name":"old","kind":"daily","time_zone":"Asia/Shanghai","open_days":2,"max_score":100000,"tick_ms":1,"global":"users","window_hours":null,` +
 		`"current":{"date":"2026-11-19","starts_at":"2026-11-18T16:00:00.000Z","ends_at":"2026-11-19T16:00:00.000Z","closes_at":"2026-11-19T16:00:00.000Z"},"takes":"best","closes_at":null,"final":true`
-	windowBoard = `"name":"window","kind":"rolling","time_zone":"Asia/Shanghai","open_days":null,"max_score":100000,"global":"service","window_hours":24,` +
+	windowBoard = `"name":"window","kind":"rolling","time_zone":"Asia/Shanghai","open_days":null,"max_score":100000,"tick_ms":1000,"global":"service","window_hours":24,` +
 		`"current":{"date":null,"starts_at":null,"ends_at":null,"closes_at":null},"takes":"sum","closes_at":null,"final":false`
 )
 
@@ -75,7 +75,7 @@ func TestListLocalBoards(t *testing.T) {
 		return handlers.Config{Boards: boards{r, []*catalog.Board{local}}, Buckets: buckets{r}}
 	}
 	const (
-		board = `200 {"boards":[{"name":"walk","kind":"daily","time_zone":"local","open_days":2,"max_score":100000,"global":"users","window_hours":null,`
+		board = `200 {"boards":[{"name":"walk","kind":"daily","time_zone":"local","open_days":2,"max_score":100000,"tick_ms":1,"global":"users","window_hours":null,`
 		none  = board + `"current":{"date":null,"starts_at":null,"ends_at":null,"closes_at":null},"takes":"best","closes_at":null,"final":false}]}`
 	)
 	runCases(t, config, []testCase{
@@ -108,9 +108,9 @@ func TestDefineAndShowBoards(t *testing.T) {
 	add := []string{"Add steps daily Asia/Shanghai 2 100000 1 users <nil> <nil> 0 false 0"}
 	runCases(t, config, []testCase{
 		{"a daily board, with defaults", "admin", define, steps, nil, add,
-			`201 {` + stepsBoard + `,"shards":1,"change_stream":false,"review_above":0,"tick_ms":1,"created_at":"0001-01-01T00:00:00.000Z"}`},
+			`201 {` + stepsBoard + `,"shards":1,"change_stream":false,"review_above":0,"created_at":"0001-01-01T00:00:00.000Z"}`},
 		{"a dry run", "admin", define + "?dry_run=true", steps, nil, []string{"try " + add[0]},
-			`200 {` + stepsBoard + `,"shards":1,"change_stream":false,"review_above":0,"tick_ms":1,"created_at":"2026-11-20T04:00:00.000Z"}`},
+			`200 {` + stepsBoard + `,"shards":1,"change_stream":false,"review_above":0,"created_at":"2026-11-20T04:00:00.000Z"}`},
 		{"a daily board that takes today only", "admin", define, `{"name":"steps","kind":"daily","max_score":100000,"open_days":0}`, nil,
 			[]string{"Add steps daily Asia/Shanghai 0 100000 1 users <nil> <nil> 0 false 0"},
 			`201 {"name":"steps","kind":"daily","time_zone":"Asia/Shanghai","open_days":0,…`},
@@ -135,7 +135,7 @@ func TestDefineAndShowBoards(t *testing.T) {
 		{"an unknown error", "admin", define, steps, errUnknown, add, wantInternal},
 		{"a user's token", "1001", define, steps, nil, nil, "403 forbidden: this token may not make this call"},
 		{"show a board", "admin", show, "", nil, nil,
-			`200 {` + stepsBoard + `,"shards":1,"change_stream":false,"review_above":0,"tick_ms":1,"created_at":"2026-11-20T03:00:00.000Z"}`},
+			`200 {` + stepsBoard + `,"shards":1,"change_stream":false,"review_above":0,"created_at":"2026-11-20T03:00:00.000Z"}`},
 		{"move an end", "admin", "PUT /v1/admin/boards/steps", `{"end":"2026-12-24T15:00:00Z"}`, nil,
 			[]string{"MoveEnd steps 2026-12-24 15:00:00 +0000 UTC"}, `200 {` + stepsBoard + `,…`},
 		{"move an end, dry", "admin", "PUT /v1/admin/boards/steps?dry_run=true", `{"end":"2026-12-24T15:00:00Z"}`, nil,

@@ -118,9 +118,9 @@ type Bucket struct {
 	// and for other buckets.
 	FinalAt *time.Time
 	// TickMS is the resolution of the time at which a score was reached, in
-	// milliseconds: 1 or 1000.
+	// milliseconds: 1, 1,000, 60,000 or 3,600,000.
 	TickMS int64
-	// TimeBits is the number of bits that this time takes in a composite.
+	// TimeBits is the number of bits that this time takes in a composite: 1 to 52.
 	TimeBits int
 	// MaxScore is the largest score that the bucket accepts.
 	MaxScore int64

@@ -40,6 +40,7 @@ func testCallsOnOtherKindsOfBoards(t *testing.T, env *testenv.Env) {
 			TimeZone    string `json:"time_zone"`
 			OpenDays    *int   `json:"open_days"`
 			MaxScore    int64  `json:"max_score"`
+			TickMS      int64  `json:"tick_ms"`
 			Global      string `json:"global"`
 			WindowHours *int   `json:"window_hours"`
 			Current     struct {
@@ -60,7 +61,7 @@ func testCallsOnOtherKindsOfBoards(t *testing.T, env *testenv.Env) {
 	})
 	var got []string
 	for _, b := range list.Boards {
-		line := fmt.Sprintf("%s %s final=%t", b.Name, b.Kind, b.Final)
+		line := fmt.Sprintf("%s %s final=%t in %d ms", b.Name, b.Kind, b.Final, b.TickMS)
 		if b.Current.Date != nil {
 			line += " on " + *b.Current.Date
 		}
@@ -76,14 +77,39 @@ func testCallsOnOtherKindsOfBoards(t *testing.T, env *testenv.Env) {
 		got = append(got, line)
 	}
 	if diff := cmp.Diff([]string{
-		"active rolling final=false of 24 hours",
-		"gifts event final=false until 2027-02-20T12:00:00.000Z",
-		"private daily final=false on 2026-11-20 until 2026-11-20T16:00:00.000Z with 2 open days",
-		"sprint event final=true until 2026-11-20T14:00:00.000Z",
-		"steps daily final=false on 2026-11-20 until 2026-11-20T16:00:00.000Z with 2 open days",
+		"active rolling final=false in 1000 ms of 24 hours",
+		"gifts event final=false in 1000 ms until 2027-02-20T12:00:00.000Z",
+		"private daily final=false in 1 ms on 2026-11-20 until 2026-11-20T16:00:00.000Z with 2 open days",
+		"sprint event final=true in 1 ms until 2026-11-20T14:00:00.000Z",
+		"steps daily final=false in 1 ms on 2026-11-20 until 2026-11-20T16:00:00.000Z with 2 open days",
 	}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// Amounts of eleven digits fit an event of 45 days, with times to the minute: nothing is rounded, and
+// the first to reach a sum is ahead.
+func TestAnEventInMinutes(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		s := newServer(t, env)
+		var made map[string]any
+		s.want(s.admin("POST", "/v1/admin/boards", `{"name":"sales","kind":"event","max_score":100000000000,"start":"2026-11-20T12:00:30Z","end":"2027-01-04T12:00:30Z"}`), 201, &made)
+		if made["tick_ms"] != 60_000.0 {
+			t.Errorf("made %v", made)
+		}
+		path := "/v1/boards/sales/"
+		for i, order := range []string{`{"user_id":"1","delta":99999999999,"event_id":"a"}`, `{"user_id":"2","delta":100000000000,"event_id":"b"}`, `{"user_id":"1","delta":1,"event_id":"c"}`} {
+			env.Clock.Set(time.Date(2026, 12, 20, 8, i, 45, 0, time.UTC))
+			s.want(s.service("POST", path+"increments", order), 200, nil)
+		}
+		s.refuse(s.service("POST", path+"increments", `{"user_id":"1","delta":1,"event_id":"d"}`), 422, models.CodeScoreOutOfRange)
+		var top models.Ranking
+		s.want(s.as("1", "GET", path+"top", nil), 200, &top)
+		if diff := cmp.Diff([]string{"1. 2: 100000000000 at 08:01:30.000", "2. 1: 100000000000 at 08:02:30.000"}, rankLines(top)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
 }
 
 // A board that is defined while the service runs can be used at once.
@@ -115,7 +141,7 @@ func testBoardsDefinedWhileRunning(t *testing.T, env *testenv.Env) {
 		`{"name":"x","kind":"event","max_score":1000,"start":"2026-11-20T12:00:00Z"}`,
 		`{"name":"x","kind":"event","max_score":1000,"start":"2026-11-20T12:00:00Z","end":"2026-11-20T12:00:00Z"}`,
 		`{"name":"x","kind":"event","max_score":1000,"start":"tomorrow","end":"2026-11-21T12:00:00Z"}`,
-		`{"name":"x","kind":"event","max_score":99999999999999,"start":"2026-11-20T12:00:00Z","end":"2026-11-21T12:00:00Z"}`,
+		`{"name":"x","kind":"event","max_score":9007199254740992,"start":"2026-11-20T12:00:00Z","end":"2026-11-21T12:00:00Z"}`,
 		`{"name":"x","kind":"yearly","max_score":1000}`,
 		`{"name":"X","kind":"daily","max_score":1000}`,
 		`{"name":"x","kind":"daily","max_score":0}`,
@@ -124,7 +150,7 @@ func testBoardsDefinedWhileRunning(t *testing.T, env *testenv.Env) {
 		`{"name":"x","kind":"daily","max_score":10,"window":24}`,
 		`{"name":"x","kind":"daily","max_score":10,"open_days":31}`,
 		`{"name":"x","kind":"rolling","max_score":10,"open_days":1}`,
-		`{"name":"x","kind":"daily","max_score":2147483648,"open_days":30}`,
+		`{"name":"x","kind":"daily","max_score":8796093022208,"open_days":30}`,
 		`{"kind":"daily","max_score":10}`,
 	} {
 		s.refuse(s.call(admin, "POST", "/v1/admin/boards", bad), 422, models.CodeValidationFailed)

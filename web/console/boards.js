@@ -115,7 +115,7 @@ const define = {
       name: board.name,
       kind: t(`kind_${board.kind}`),
       max: formatNumber(board.max_score),
-      tick: t(board.tick_ms === 1 ? 'tickMS' : 'tickS'),
+      tick: t(`tick_${board.tick_ms}`),
     }),
 };
 

@@ -1854,8 +1854,9 @@ export interface components {
             /**
              * Format: int64
              * @description The resolution of reached_at in its next bucket, in milliseconds
+             * @enum {integer}
              */
-            tick_ms: number;
+            tick_ms: 1 | 1000 | 60000 | 3600000;
             /**
              * @description The zone that fixes its days, or local: each user's own calendar does
              * @example Asia/Shanghai

@@ -84,19 +84,19 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		{"no zone", func(b *models.Board) { b.TimeZone = "" }, "time_zone"},
 		{"the machine's own zone", func(b *models.Board) { b.TimeZone = "Local" }, "time_zone"},
 		{"each user's own days", func(b *models.Board) { b.TimeZone = "local" }, ""},
-		{"each user's own days, and a score that fits no tick", func(b *models.Board) { b.TimeZone, b.MaxScore = "local", 1<<34 },
-			"over 98h0m0s a composite holds scores up to 16,777,215 in milliseconds and up to 17,179,869,183 in seconds"},
+		{"each user's own days, and a score that fits no tick", func(b *models.Board) { b.TimeZone, b.MaxScore = "local", 1<<46 },
+			"over 98h0m0s a composite holds scores up to 16,777,215 in milliseconds, 17,179,869,183 in seconds, 1,099,511,627,775 in minutes, "},
 		{"an event with each user's own days", func(b *models.Board) { *b = gifts(); b.TimeZone = "local" }, "time_zone: only boards of kind daily"},
 		{"a rolling board with each user's own days", func(b *models.Board) { *b = active(); b.TimeZone = "local" }, "time_zone: only boards of kind daily"},
 		{"an unknown zone", func(b *models.Board) { b.TimeZone = "Mars/Olympus" }, "time_zone"},
 		{"a largest score of 0", func(b *models.Board) { b.MaxScore = 0 }, "max_score"},
-		{"a largest score that fits no tick", func(b *models.Board) { b.MaxScore = 1 << 34 }, "17,179,869,183"},
+		{"a largest score that fits no tick", func(b *models.Board) { b.MaxScore = 1 << 46 }, "70,368,744,177,663"},
 		{"no open days", func(b *models.Board) { b.OpenDays = 0 }, ""},
-		{"30 open days", func(b *models.Board) { b.OpenDays, b.MaxScore = 30, 2_147_483_647 }, ""},
+		{"30 open days", func(b *models.Board) { b.OpenDays, b.MaxScore = 30, 8_796_093_022_207 }, ""},
 		{"31 open days", func(b *models.Board) { b.OpenDays = 31 }, "open_days"},
 		{"negative open days", func(b *models.Board) { b.OpenDays = -1 }, "open_days"},
-		{"a largest score that fits no tick in 30 open days", func(b *models.Board) { b.OpenDays, b.MaxScore = 30, 2_147_483_648 },
-			"2,147,483,648 does not fit: over 746h0m0s a composite holds scores up to 2,097,151 in milliseconds and up to 2,147,483,647 in seconds"},
+		{"a largest score that fits no tick in 30 open days", func(b *models.Board) { b.OpenDays, b.MaxScore = 30, 8_796_093_022_208 },
+			"8,796,093,022,208 does not fit: over 746h0m0s a composite holds scores up to 2,097,151 in milliseconds, 2,147,483,647 in seconds, "},
 		{"no shards", func(b *models.Board) { b.Shards = 0 }, "shards"},
 		{"too many shards", func(b *models.Board) { b.Shards = catalog.MaxShards + 1 }, "shards"},
 		{"an unknown audience", func(b *models.Board) { b.Global = "everybody" }, "global"},
@@ -107,14 +107,14 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		{"an event without an end", func(b *models.Board) { *b = gifts(); b.EndsAt = nil }, "end"},
 		{"an event that ends as it starts", func(b *models.Board) { *b = gifts(); b.EndsAt = b.StartsAt }, "end"},
 		{"an event that ends before it starts", func(b *models.Board) { *b = gifts(); b.StartsAt, b.EndsAt = b.EndsAt, b.StartsAt }, "end"},
-		{"92 days in seconds", func(b *models.Board) {
+		{"92 days in hours", func(b *models.Board) {
 			*b = gifts()
-			b.EndsAt, b.MaxScore = moment("2027-03-03T12:00:00Z"), 1_073_741_823
+			b.EndsAt, b.MaxScore = moment("2027-03-03T12:00:00Z"), 1<<41-1
 		}, ""},
 		{"92 days with one more", func(b *models.Board) {
 			*b = gifts()
-			b.EndsAt, b.MaxScore = moment("2027-03-03T12:00:00Z"), 1_073_741_824
-		}, "1,073,741,823"},
+			b.EndsAt, b.MaxScore = moment("2027-03-03T12:00:00Z"), 1<<41
+		}, "1,073,741,823 in seconds"},
 		{"an event longer than any resolution holds", func(b *models.Board) {
 			*b = gifts()
 			b.EndsAt = moment("9999-12-31T12:00:00Z")

@@ -41,8 +41,10 @@ func (event) validate(def models.Board) (tick time.Duration, timeBits int, setti
 	if def.LatestEnd != nil {
 		span = max(span, def.LatestEnd.Sub(*def.StartsAt))
 	}
-	tick, timeBits, err = score.Fit(span, def.MaxScore)
-	return tick, timeBits, "max_score", err
+	if tick, _, err = score.Fit(span, def.MaxScore); err != nil {
+		return 0, 0, "max_score", err
+	}
+	return tick, score.BitsBeside(def.MaxScore), "", nil
 }
 
 // CheckLate returns an error unless a board's increments are kept, for as long as retain says, until

@@ -82,18 +82,22 @@ func TestDayOfAnEvent(t *testing.T) {
 	})
 }
 
-// A short event has a resolution of milliseconds, a long one with large scores a
-// resolution of seconds.
+// The longer an event and the larger its scores, the coarser is its resolution. Its bucket can hold
+// times until long after its end: its largest score leaves them the bits.
 func TestResolutionFollowsTheDefinition(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		end  string
-		max  int64
-		tick int64
+		end    string
+		max    int64
+		tick   int64
+		beyond string // the first moment that its composites can't hold
 	}{
-		{"2026-12-01T15:00:00Z", 100_000_000, 1},
-		{"2026-12-11T12:00:00Z", 1_000_000, 1},
-		{"2027-03-03T12:00:00Z", 1_073_741_823, 1000},
+		{"2026-12-01T15:00:00Z", 100_000_000, 1, "2026-12-02T06:38:28.863Z"},
+		{"2026-12-11T12:00:00Z", 1_000_000, 1, "2027-03-10T22:05:34.591Z"},
+		{"2027-03-03T12:00:00Z", 100_000_000, 1000, "2029-01-16T05:21:03Z"},
+		{"2027-03-03T12:00:00Z", 1_073_741_823, 1000, "2027-03-08T14:10:07Z"},
+		{"2027-01-15T12:00:00Z", 100_000_000_000, 60_000, "2027-01-16T00:15:00Z"},
+		{"2027-03-03T12:00:00Z", 1<<41 - 1, 3_600_000, "2027-05-21T03:00:00Z"},
 	} {
 		def := gifts()
 		def.EndsAt, def.MaxScore = moment(tt.end), tt.max
@@ -110,7 +114,37 @@ func TestResolutionFollowsTheDefinition(t *testing.T) {
 		if _, err := codec.Encode(tt.max, codec.Cut(last)); err != nil {
 			t.Errorf("until %s, %d: %v", tt.end, tt.max, err)
 		}
+		beyond := models.TimestampOf(*moment(tt.beyond))
+		if _, err := codec.Encode(tt.max, beyond-1); err != nil {
+			t.Errorf("until %s, %d: %v", tt.end, tt.max, err)
+		}
+		if _, err := codec.Encode(tt.max, beyond); err == nil {
+			t.Errorf("until %s, %d: %s is held", tt.end, tt.max, tt.beyond)
+		}
 	}
+}
+
+// An event's bucket that was made with fewer bits stays as it is.
+func TestAnEventKeepsItsBits(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		def := gifts()
+		b := testenv.Must(catalog.NewBoard(def))
+		earlier := *testenv.Must(catalog.New(nil, env.Clock.Now, 3, nil).Buckets.Current(b, *def.StartsAt, models.UTCOffset{}))
+		var err error
+		if _, earlier.TimeBits, err = score.Fit(def.EndsAt.Sub(*def.StartsAt), def.MaxScore); err != nil {
+			t.Fatal(err)
+		}
+		if err := env.Gorm.Create(&earlier).Error; err != nil {
+			t.Fatal(err)
+		}
+		env.Clock.Set(*def.StartsAt)
+		c, _ := newCatalog(t, env, def)
+		totals, err := c.Buckets.ForIncrement(t.Context(), def.Name, env.Clock.Now())
+		if err != nil || totals.Bucket.TimeBits != earlier.TimeBits || totals.Bucket.TickMS != earlier.TickMS {
+			t.Errorf("%+v became %+v, %v", earlier, totals.Bucket, err)
+		}
+	})
 }
 
 // A rolling board has a running total for each hour of UTC, and a window that

@@ -4,20 +4,33 @@
 //
 //	composite = score << T | (2^T - 1 - t)      t = ticks since the epoch, 0 <= t < 2^T - 1
 //
-// T is the smallest number of bits that covers the bucket's time. The score gets the other 53 -
-// T, because a double holds whole numbers of 53 bits exactly. Nothing is ever rounded: the order
-// of composites is the ranking order for every score and every time, and both can be read back.
-// t is never 2^T - 1, so 0 means "no score".
+// T bits cover the bucket's time. The score gets the other 53 - T, because a double holds whole
+// numbers of 53 bits exactly. Nothing is ever rounded: the order of composites is the ranking
+// order for every score and every time, and both can be read back, the time to the tick. t is
+// never 2^T - 1, so 0 means "no score".
 //
-// Fit picks the finest tick at which the board's max_score fits. A daily bucket is sized for its
-// open_days and a day of 26 hours, or 50 if days are local:
+// Fit picks the finest tick at which the board's max_score fits: a millisecond, a second, a minute
+// or an hour. A daily bucket has the fewest bits that cover its open_days and a day of 26 hours,
+// or 50 if days are local:
 //
-//	open_days      tick   T   largest score
-//	2              1 ms   28      33,554,431
-//	2, local days  1 ms   29      16,777,215
-//	2              1 s    19  17,179,869,183
-//	30             1 ms   32       2,097,151
-//	30             1 s    22   2,147,483,647
+//	open_days      tick   T       largest score
+//	2              1 ms   28          33,554,431
+//	2, local days  1 ms   29          16,777,215
+//	2              1 s    19      17,179,869,183
+//	2              1 min  13   1,099,511,627,775
+//	2              1 h    7   70,368,744,177,663
+//	30             1 ms   32           2,097,151
+//	30             1 s    22       2,147,483,647
+//	30             1 min  16     137,438,953,471
+//	30             1 h    10   8,796,093,022,207
+//
+// An event has all bits that its max_score leaves (BitsBeside), so that it may end later than was
+// planned:
+//
+//	lasts    max_score        tick   T   could last
+//	92 days  100,000,000      1 s    26    776 days
+//	92 days  1,073,741,823    1 s    23     97 days
+//	45 days  100,000,000,000  1 min  16     45 days and 12 hours
 //
 // The usual formulas round, because they count time from 1970 instead of the bucket's start:
 //

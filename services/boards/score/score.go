@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"strconv"
+	"strings"
 	"time"
 
 	"stepboard/models"
@@ -26,10 +27,21 @@ func Of(b *models.Bucket) Codec {
 	return Codec{epoch: b.StartsAt.UnixMilli(), tick: b.TickMS, timeBits: b.TimeBits}
 }
 
-// Fit returns the finest tick, a millisecond or a second, at which a bucket that
+// ticks are the resolutions of the time at which a score was reached, finest first.
+var ticks = []struct {
+	length time.Duration
+	plural string
+}{
+	{time.Millisecond, "milliseconds"},
+	{time.Second, "seconds"},
+	{time.Minute, "minutes"},
+	{time.Hour, "hours"},
+}
+
+// Fit returns the finest tick, from a millisecond to an hour, at which a bucket that
 // takes updates for the given span can hold scores up to maxScore, and the number
-// of time bits that this takes. If neither fits, the error states the largest
-// scores that would.
+// of time bits that this takes. If none fits, the error states the largest score
+// that fits at each tick.
 func Fit(span time.Duration, maxScore int64) (tick time.Duration, timeBits int, err error) {
 	if span <= 0 {
 		return 0, 0, fmt.Errorf("a bucket must last longer than %v", span)
@@ -37,16 +49,22 @@ func Fit(span time.Duration, maxScore int64) (tick time.Duration, timeBits int, 
 	if maxScore < 1 {
 		return 0, 0, fmt.Errorf("the largest score must be 1 or more, not %d", maxScore)
 	}
-	for _, tick := range []time.Duration{time.Millisecond, time.Second} {
-		if timeBits := bitsFor(span, tick); maxScore <= capacity(timeBits) {
-			return tick, timeBits, nil
+	largest := make([]string, len(ticks))
+	for i, tick := range ticks {
+		timeBits := bitsFor(span, tick.length)
+		if maxScore <= capacity(timeBits) {
+			return tick.length, timeBits, nil
 		}
+		largest[i] = grouped(capacity(timeBits)) + " in " + tick.plural
 	}
-	return 0, 0, fmt.Errorf(
-		"a largest score of %s does not fit: over %v a composite holds scores up to %s in milliseconds and up to %s in seconds",
-		grouped(maxScore), span,
-		grouped(capacity(bitsFor(span, time.Millisecond))), grouped(capacity(bitsFor(span, time.Second))))
+	return 0, 0, fmt.Errorf("a largest score of %s does not fit: over %v a composite holds scores up to %s",
+		grouped(maxScore), span, strings.Join(largest, ", "))
 }
+
+// BitsBeside returns the number of time bits that scores up to maxScore, which is 1 to
+// 2^52 - 1, leave in a composite. It is at least as many as Fit returns for maxScore: with them
+// a bucket may get longer later, and its composites stay as they are.
+func BitsBeside(maxScore int64) int { return Bits - bits.Len64(uint64(maxScore)) }
 
 // bitsFor returns the smallest T for which every tick of the span is below
 // 2^T - 1.

@@ -2,7 +2,6 @@ package score_test
 
 import (
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,8 +20,10 @@ type point struct {
 	reachedAt models.Timestamp
 }
 
+var ticks = []time.Duration{time.Millisecond, time.Second, time.Minute, time.Hour}
+
 func drawCodec(t *rapid.T) (score.Codec, time.Duration, int) {
-	tick := rapid.SampledFrom([]time.Duration{time.Millisecond, time.Second, time.Minute}).Draw(t, "tick")
+	tick := rapid.SampledFrom(ticks).Draw(t, "tick")
 	timeBits := rapid.IntRange(1, 40).Draw(t, "timeBits")
 	return codecOf(tick, timeBits), tick, timeBits
 }
@@ -105,7 +106,7 @@ func TestFitTakesTheFewestBitsAndTheFinestTick(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		span := time.Duration(rapid.Int64Range(1, int64(400*24*time.Hour)).Draw(t, "span"))
-		maxScore := rapid.Int64Range(1, 1<<40).Draw(t, "max score")
+		maxScore := rapid.OneOf(rapid.Int64Range(1, 1<<40), rapid.Int64Range(1, 1<<score.Bits)).Draw(t, "max score")
 		tick, timeBits, err := score.Fit(span, maxScore)
 		if err != nil {
 			return
@@ -123,16 +124,16 @@ func TestFitTakesTheFewestBitsAndTheFinestTick(t *testing.T) {
 				t.Fatalf("%d bits would do for %v in %v", timeBits-1, span, tick)
 			}
 		}
-		if tick == time.Second {
-			if _, _, err := score.Fit(span, maxScore); err != nil {
-				t.Fatal(err)
+		for _, finer := range ticks {
+			if finer == tick {
+				break
 			}
-			msBits := 1
-			for int64(1)<<msBits-1 < int64((span+time.Millisecond-1)/time.Millisecond) {
-				msBits++
+			finerBits := 1
+			for int64(1)<<finerBits-1 < int64((span+finer-1)/finer) {
+				finerBits++
 			}
-			if msBits < score.Bits && maxScore <= 1<<(score.Bits-msBits)-1 {
-				t.Fatalf("milliseconds would have fitted %d over %v", maxScore, span)
+			if finerBits < score.Bits && maxScore <= 1<<(score.Bits-finerBits)-1 {
+				t.Fatalf("%v would have fitted %d over %v", finer, maxScore, span)
 			}
 		}
 	})
@@ -154,6 +155,9 @@ func TestFitFigures(t *testing.T) {
 		{"a day, one more", 74 * time.Hour, 33_554_432, time.Second, 19, 1<<34 - 1},
 		{"92 days of gifts", 92 * day, 1_073_741_823, time.Second, 23, 1_073_741_823},
 		{"an hour of gifts", time.Hour, 1_000_000, time.Millisecond, 22, 1<<31 - 1},
+		{"92 days, as large as minutes hold", 92 * day, 1<<35 - 1, time.Minute, 18, 1<<35 - 1},
+		{"92 days, one more", 92 * day, 1 << 35, time.Hour, 12, 1<<41 - 1},
+		{"45 days of sales", 45 * day, 100_000_000_000, time.Minute, 16, 1<<37 - 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -171,16 +175,71 @@ func TestFitFigures(t *testing.T) {
 	}
 }
 
+// An event takes the bits that its largest score leaves: as many as Fit has, or more, and with
+// another one the score would not fit.
+func TestBitsBeside(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	rapid.Check(t, func(t *rapid.T) {
+		span := time.Duration(rapid.Int64Range(1, int64(400*day)).Draw(t, "span"))
+		maxScore := rapid.Int64Range(1, 1<<(score.Bits-1)-1).Draw(t, "max score")
+		timeBits := score.BitsBeside(maxScore)
+		if held := codecOf(time.Second, timeBits).MaxScore(); held < maxScore || held/2 >= maxScore {
+			t.Fatalf("beside %d bits there is room for %d", timeBits, held)
+		}
+		if _, fewest, err := score.Fit(span, maxScore); err == nil && fewest > timeBits {
+			t.Fatalf("%v need %d bits, and there are %d", span, fewest, timeBits)
+		}
+	})
+	for _, tt := range []struct {
+		maxScore int64
+		tick     time.Duration
+		days     time.Duration
+	}{{100_000_000, time.Second, 776}, {1_073_741_823, time.Second, 97}, {100_000_000_000, time.Minute, 45}} {
+		codec := codecOf(tt.tick, score.BitsBeside(tt.maxScore))
+		held := func(span time.Duration) bool {
+			_, err := codec.Encode(tt.maxScore, models.TimestampOf(epoch.Add(span-tt.tick)))
+			return err == nil
+		}
+		if !held(tt.days*day) || held((tt.days+1)*day) {
+			t.Errorf("beside %d there are not %d days in %v", tt.maxScore, tt.days, tt.tick)
+		}
+	}
+}
+
+// Every minute of 45 days has its own composite beside 10^11, the largest whole number of all
+// included, and a double has each of them exactly.
+func TestElevenDigitsInMinutes(t *testing.T) {
+	t.Parallel()
+	const maxScore = 100_000_000_000
+	tick, timeBits, err := score.Fit(45*24*time.Hour, maxScore)
+	if err != nil {
+		t.Fatal(err)
+	}
+	codec := codecOf(tick, timeBits)
+	before := models.Composite(1 << score.Bits)
+	for _, points := range []int64{codec.MaxScore(), maxScore, maxScore - 1, 99_999_999_999 / 2, 1, 0} {
+		for minute := range 45 * 24 * 60 {
+			reachedAt := models.TimestampOf(epoch.Add(time.Duration(minute)*tick + 59*time.Second))
+			composite, err := codec.Encode(points, reachedAt)
+			if err != nil || composite >= before || composite <= 0 || models.Composite(float64(composite)) != composite {
+				t.Fatalf("%d in minute %d is %d, after %d: %v", points, minute, composite, before, err)
+			}
+			if score, at := codec.Decode(composite); score != points || at != codec.Cut(reachedAt) {
+				t.Fatalf("%d in minute %d is read as %d, %v", points, minute, score, at.Time())
+			}
+			before = composite
+		}
+	}
+}
+
 func TestFitRefusesWithTheFigures(t *testing.T) {
 	t.Parallel()
-	_, _, err := score.Fit(92*24*time.Hour, 1_073_741_824)
-	if err == nil {
-		t.Fatal("a score of 2^30 over 92 days was taken")
-	}
-	for _, figure := range []string{"1,073,741,824", "2208h0m0s", "1,048,575", "1,073,741,823"} {
-		if !strings.Contains(err.Error(), figure) {
-			t.Errorf("%q does not state %s", err, figure)
-		}
+	_, _, err := score.Fit(92*24*time.Hour, 1<<41)
+	const want = "a largest score of 2,199,023,255,552 does not fit: over 2208h0m0s a composite holds scores up to " +
+		"1,048,575 in milliseconds, 1,073,741,823 in seconds, 34,359,738,367 in minutes, 2,199,023,255,551 in hours"
+	if err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
 	}
 	for _, span := range []time.Duration{0, -time.Hour} {
 		if _, _, err := score.Fit(span, 1); err == nil {
