@@ -14,6 +14,7 @@ import (
 
 	"stepboard/models"
 	"stepboard/services/boards/ledger"
+	"stepboard/services/rankings/ranking"
 )
 
 // maxIncrements is the largest number of increments in one call.
@@ -41,6 +42,7 @@ type IncrementService interface {
 // incrementHandlers serves increments.
 type incrementHandlers struct {
 	increments IncrementService
+	rankings   *rankingHandlers
 	accepted   *prometheus.CounterVec // by board
 }
 
@@ -54,7 +56,8 @@ var addIncrements = operation{
 		"An event_id counts once on a board. If the same increment is sent again, even after the event, its result is duplicate, with the score of the first time; " +
 		"with another user_id or amount it is rejected as event_id_conflict; another occurred_at changes nothing. So after a time-out or a 503, send the same increments again. " +
 		"In a list, each item is counted or rejected on its own, and its result says what is wrong with it; a single increment is refused with the status of its error. " +
-		"Increments of one user that are counted together all have the reached_at of the latest and, where the best counts, the best score.",
+		"Increments of one user that are counted together all have the reached_at of the latest and, where the best counts, the best score. " +
+		"With a single increment, `?include=me` adds its user's score and places, as GET /v1/boards/{board}/me has them: never older than this increment.",
 	bodies: []any{increment{}, increments{}},
 	list:   true,
 	errors: []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeEventIDConflict,
@@ -62,7 +65,8 @@ var addIncrements = operation{
 }
 
 type incrementsInput struct {
-	Board   string `path:"board" doc:"The board's name" example:"gifts-spring"`
+	Board string `path:"board" doc:"The board's name" example:"gifts-spring"`
+	IncludeMe
 	RawBody []byte
 }
 
@@ -78,12 +82,16 @@ type incrementResult struct {
 
 type incrementResults struct {
 	Results []incrementResult `json:"results" nullable:"false" doc:"The result of each increment, in the order in which they were sent"`
+	Me      **standing        `json:"me,omitzero" doc:"With include=me: the place of the increment's user, with this increment; null if the board lacks it for now, or if the place can't be read in half a second"`
 }
 
 func (h *incrementHandlers) add(ctx context.Context, in *incrementsInput) (*output[incrementResults], error) {
 	body, err := parseIncrements(in.RawBody)
 	if err != nil {
 		return nil, err
+	}
+	if body.list && in.Include != "" {
+		return nil, models.Invalid("query.include", "is for a single increment: leave it out, or send user_id, delta and event_id")
 	}
 	results, err := h.increments.Add(ctx, in.Board, body.items)
 	if err != nil {
@@ -102,7 +110,14 @@ func (h *incrementHandlers) add(ctx context.Context, in *incrementsInput) (*outp
 		}
 	}
 	h.accepted.WithLabelValues(in.Board).Add(float64(applied))
-	return &output[incrementResults]{incrementResults{body.results}}, nil
+	answer := incrementResults{Results: body.results}
+	if in.Include != "" {
+		answer.Me = new(*standing)
+		if !results[0].Unraised {
+			*answer.Me = h.rankings.after(ctx, ranking.Query{Board: in.Board, Viewer: body.items[0].User})
+		}
+	}
+	return &output[incrementResults]{answer}, nil
 }
 
 // incrementList is a decoded body.

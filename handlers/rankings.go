@@ -2,6 +2,8 @@ package handlers
 
 import (
 	"context"
+	"log/slog"
+	"time"
 
 	"stepboard/models"
 	"stepboard/services/rankings/ranking"
@@ -20,6 +22,7 @@ type RankingService interface {
 type rankingHandlers struct {
 	rankings RankingService
 	boards   BoardFinder
+	log      *slog.Logger
 }
 
 // DayInput picks a day of a board and the user that the request acts for.
@@ -220,4 +223,27 @@ func (h *rankingHandlers) me(ctx context.Context, q ranking.Query, _ *DayInput) 
 		return nil, err
 	}
 	return &output[standing]{standing(*s)}, nil
+}
+
+// placePatience is how long the answer to a write waits for the user's place: the write is done, and
+// a store that hangs must not hold it up.
+const placePatience = 500 * time.Millisecond
+
+// IncludeMe is the parameter that adds the user's place to the answer to a write.
+type IncludeMe struct {
+	Include string `query:"include" enum:"me" doc:"me: the answer has the user's place after this call in me"`
+}
+
+// after returns the place that a query asks for as a write has left it, which has ended; nil if that
+// can't be read within placePatience.
+func (h *rankingHandlers) after(ctx context.Context, q ranking.Query) *standing {
+	ctx, cancel := context.WithTimeout(ctx, placePatience)
+	defer cancel()
+	q.Current = true
+	s, err := h.rankings.Me(ctx, q)
+	if err != nil {
+		h.log.WarnContext(ctx, "a place can't be read after a write; the write stands", "board", q.Board, "error", err)
+		return nil
+	}
+	return (*standing)(s)
 }

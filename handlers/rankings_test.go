@@ -31,6 +31,9 @@ func (s rankings) page(method string, q ranking.Query, more ...any) (*models.Ran
 		}
 	}
 	query := fmt.Sprintf("%s %s viewer=%v limit=%d cursor=%q", q.Board, date, q.Viewer, q.Limit, q.Cursor)
+	if q.Current {
+		query += " with every write"
+	}
 	if err := s.record(method, append([]any{query}, more...)...); err != nil {
 		return nil, err
 	}

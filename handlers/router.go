@@ -105,15 +105,15 @@ type Config struct {
 
 // routes registers every call under /v1.
 func (c *Config) routes(api huma.API, m *metrics) {
-	scores := &scoreHandlers{c.Scores, m.uploads}
+	rankings := &rankingHandlers{c.Rankings, c.Boards, c.Log}
+	scores := &scoreHandlers{c.Scores, rankings, m.uploads}
 	registerForUser(api, "POST /v1/boards/{board}/scores", scores.upload, uploadScores)
 	register(api, "POST /v1/boards/{board}/scores/batch", byService, scores.uploadBatch, uploadBatch)
-	increments := &incrementHandlers{c.Increments, m.uploads}
+	increments := &incrementHandlers{c.Increments, rankings, m.uploads}
 	register(api, "POST /v1/boards/{board}/increments", byService, increments.add, addIncrements)
 
 	boards := &boardHandlers{c.Boards, c.Buckets, c.Clock}
 	register(api, "GET /v1/boards", byAny, boards.list, listBoards)
-	rankings := &rankingHandlers{c.Rankings, c.Boards}
 	registerForQuery(api, "GET /v1/boards/{board}/friends", rankings.friends, rankFriends)
 	streams := &streamHandlers{c.Streams}
 	registerForUser(api, "GET /v1/boards/{board}/friends/stream", streams.friends, streamFriends)

@@ -1,15 +1,18 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stepboard/models"
 	"stepboard/services/boards/ingest"
+	"stepboard/services/rankings/ranking"
 )
 
 // maxUploads is the largest number of totals in one call of a user.
@@ -43,6 +46,7 @@ type ScoreService interface {
 // scoreHandlers serves uploads of score totals.
 type scoreHandlers struct {
 	scores   ScoreService
+	rankings *rankingHandlers
 	accepted *prometheus.CounterVec // by board
 }
 
@@ -54,7 +58,8 @@ var uploadScores = operation{
 		"The highest total of a day counts, so sending one again changes nothing. " +
 		"In a list, an item whose day is closed or in the future, or whose score is out of range, is rejected alone: `rejected` says why. " +
 		"If that leaves none, the answer is 422 with the code of the first and the same `rejected`. " +
-		"A list with a malformed item is refused as a whole.",
+		"A list with a malformed item is refused as a whole. " +
+		"`?include=me` adds the user's score and places on the newest accepted day, as GET /v1/boards/{board}/me has them: never older than this upload.",
 	bodies:      []any{dayTotal{}, dayTotals{}},
 	otherStatus: http.StatusAccepted,
 	errors:      []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeScoreOutOfRange, models.CodeDateInFuture, models.CodeDateClosed},
@@ -63,6 +68,7 @@ var uploadScores = operation{
 
 type uploadInput struct {
 	Board string `path:"board" doc:"The board's name" example:"steps"`
+	IncludeMe
 	OnBehalf
 	RawBody []byte
 }
@@ -86,6 +92,7 @@ type rejectedDayTotal struct {
 type acceptedTotals struct {
 	Accepted []acceptedTotal    `json:"accepted" nullable:"false" doc:"The accepted totals, in the order in which they were sent"`
 	Rejected []rejectedDayTotal `json:"rejected" nullable:"false" doc:"The totals that were rejected, in the order in which they were sent"`
+	Me       **standing         `json:"me,omitzero" doc:"With include=me: the user's place on the newest accepted day, with this upload; null if the upload is queued (202), or if the place can't be read in half a second"`
 }
 
 func (h *scoreHandlers) upload(ctx context.Context, user models.UserID, in *uploadInput) (*statusOutput[acceptedTotals], error) {
@@ -102,7 +109,20 @@ func (h *scoreHandlers) upload(ctx context.Context, user models.UserID, in *uplo
 	}
 	h.accepted.WithLabelValues(in.Board).Add(float64(len(accepted)))
 	days := answersOf(accepted, func(a ingest.Accepted) acceptedTotal { return acceptedTotal{a.Date.String(), a.Score, a.ReachedAt} })
-	return &statusOutput[acceptedTotals]{h.status(), acceptedTotals{days, uploads.rejectedDays(rejected)}}, nil
+	answer := acceptedTotals{Accepted: days, Rejected: uploads.rejectedDays(rejected)}
+	if in.Include != "" {
+		answer.Me = new(*standing)
+		if !h.scores.Queued() {
+			*answer.Me = h.rankings.after(ctx, ranking.Query{Board: in.Board, Date: newest(accepted), Viewer: user})
+		}
+	}
+	return &statusOutput[acceptedTotals]{h.status(), answer}, nil
+}
+
+// newest returns the last day of uploads.
+func newest(accepted []ingest.Accepted) *models.Date {
+	last := slices.MaxFunc(accepted, func(a, b ingest.Accepted) int { return cmp.Compare(a.Date, b.Date) })
+	return &last.Date
 }
 
 // status returns the status of accepted uploads: 200 if they are on their board,

@@ -100,13 +100,13 @@ func TestOpenAPI(t *testing.T) {
 			if types, ok := p.Type.([]any); ok && slices.Contains(types, any("null")) {
 				nullable[name+"."+property] = true
 			}
-			if len(p.OneOf) == 2 && (p.OneOf[0].Ref == "#/components/schemas/RankedEntry" || p.OneOf[0].Ref == "#/components/schemas/Champion") && p.OneOf[1].Type == "null" && p.Ref == "" {
+			if len(p.OneOf) == 2 && (p.OneOf[0].Ref == "#/components/schemas/RankedEntry" || p.OneOf[0].Ref == "#/components/schemas/Champion" || p.OneOf[0].Ref == "#/components/schemas/Standing") && p.OneOf[1].Type == "null" && p.Ref == "" {
 				nullable[name+"."+property] = true
 			}
 		}
 	}
 	wantNull := map[string]bool{
-		"Ranking.me": true, "Ranking.champion": true, "Ranking.date": true, "Ranking.next_cursor": true, "FriendPage.next_cursor": true, "FriendRequestPage.next_cursor": true, "LikerPage.next_cursor": true, "ListedUserPage.next_cursor": true, "RankedEntry.user_id": true,
+		"Ranking.me": true, "AcceptedTotals.me": true, "IncrementResults.me": true, "Ranking.champion": true, "Ranking.date": true, "Ranking.next_cursor": true, "FriendPage.next_cursor": true, "FriendRequestPage.next_cursor": true, "LikerPage.next_cursor": true, "ListedUserPage.next_cursor": true, "RankedEntry.user_id": true,
 		"WebhookAttempt.status": true, "WebhookDelivery.finished_at": true, "WebhookDelivery.next_attempt_at": true,
 		"WebhookDeliveryPage.next_cursor": true,
 		"Standing.score":                  true, "Standing.reached_at": true, "Standing.global_rank": true, "Standing.friends_rank": true,

@@ -171,8 +171,10 @@ func OpenRedis(cfg config.Redis) redis.UniversalClient {
 		DialerRetries: 1,
 		ReadTimeout:   redisTimeout,
 		WriteTimeout:  redisTimeout,
-		PoolTimeout:   redisTimeout,
-		MaxRetries:    redisRetries,
+		// A caller that waits for less time than that has a deadline.
+		ContextTimeoutEnabled: true,
+		PoolTimeout:           redisTimeout,
+		MaxRetries:            redisRetries,
 		// Maintenance notifications are a feature of hosted servers. Subscribing
 		// costs each new connection a command that Redis itself refuses.
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},

@@ -780,7 +780,7 @@ export interface paths {
         put?: never;
         /**
          * Upload step totals
-         * @description Send the user's total for a day, such as `{"date":"2026-11-20","score":12345}`, or up to 31 days that were stored offline, as `{"scores":[{"date":"2026-11-19","score":8000},{"date":"2026-11-20","score":12345}]}`. The highest total of a day counts, so sending one again changes nothing. In a list, an item whose day is closed or in the future, or whose score is out of range, is rejected alone: `rejected` says why. If that leaves none, the answer is 422 with the code of the first and the same `rejected`. A list with a malformed item is refused as a whole.
+         * @description Send the user's total for a day, such as `{"date":"2026-11-20","score":12345}`, or up to 31 days that were stored offline, as `{"scores":[{"date":"2026-11-19","score":8000},{"date":"2026-11-20","score":12345}]}`. The highest total of a day counts, so sending one again changes nothing. In a list, an item whose day is closed or in the future, or whose score is out of range, is rejected alone: `rejected` says why. If that leaves none, the answer is 422 with the code of the first and the same `rejected`. A list with a malformed item is refused as a whole. `?include=me` adds the user's score and places on the newest accepted day, as GET /v1/boards/{board}/me has them: never older than this upload.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -1533,6 +1533,8 @@ export interface components {
         AcceptedTotals: {
             /** @description The accepted totals, in the order in which they were sent */
             accepted: components["schemas"]["AcceptedTotal"][];
+            /** @description With include=me: the user's place on the newest accepted day, with this upload; null if the upload is queued (202), or if the place can't be read in half a second */
+            me?: components["schemas"]["Standing"] | null;
             /** @description The totals that were rejected, in the order in which they were sent */
             rejected: components["schemas"]["RejectedDayTotal"][];
         };
@@ -2483,6 +2485,8 @@ export interface components {
             status: "applied" | "duplicate" | "rejected";
         };
         IncrementResults: {
+            /** @description With include=me: the place of the increment's user, with this increment; null if the board lacks it for now, or if the place can't be read in half a second */
+            me?: components["schemas"]["Standing"] | null;
             /** @description The result of each increment, in the order in which they were sent */
             results: components["schemas"]["IncrementResult"][];
         };
@@ -5726,7 +5730,10 @@ export interface operations {
     };
     addIncrements: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description me: the answer has the user's place after this call in me */
+                include?: "me";
+            };
             header?: never;
             path: {
                 /**
@@ -5960,6 +5967,8 @@ export interface operations {
     uploadScores: {
         parameters: {
             query?: {
+                /** @description me: the answer has the user's place after this call in me */
+                include?: "me";
                 /** @description The user that a service acts for; a user's own id may be given too */
                 user_id?: string;
             };

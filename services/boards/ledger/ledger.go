@@ -65,6 +65,8 @@ type Result struct {
 	// best counts, its score. Both are 0 for a rejected increment.
 	Score     int64
 	ReachedAt models.Timestamp
+	// Unraised reports that the bucket may lack the increment for now.
+	Unraised bool
 	// Err is the *models.Error that the increment was rejected for, otherwise nil:
 	// CodeValidationFailed, CodeEventIDConflict if its id was counted with another
 	// user or amount, CodeScoreOutOfRange if the score would pass the board's

@@ -38,6 +38,9 @@ func (s *Service) raise(ctx context.Context, items []*pending) {
 	defer cancel()
 	if err := s.raises.Submit(ctx, raises); err != nil {
 		s.stats.Unraised.Add(int64(len(raises)))
+		for _, p := range items {
+			p.result.Unraised = true
+		}
 		s.log.WarnContext(ctx, "increments are counted and do not reach Redis; they will be brought there later", "error", err)
 	}
 	failpoint.Hit("ledger.raised")

@@ -56,7 +56,7 @@ func TestWithoutRedis(t *testing.T) {
 	s.WaitForRaises(10 * time.Millisecond)
 	add := func(want string, i ledger.Increment) {
 		t.Helper()
-		if results, err := s.Add(t.Context(), "gifts", []ledger.Increment{i}); err != nil || brief(results[0]) != want {
+		if results, err := s.Add(t.Context(), "gifts", []ledger.Increment{i}); err != nil || brief(results[0]) != want || !results[0].Unraised {
 			t.Errorf("%v, %v, want %s", results, err, want)
 		}
 	}

@@ -35,6 +35,9 @@ var (
 // it is to be repeated from the beginning, because all of an answer is from one place.
 var errAgain = errors.New("to be read elsewhere")
 
+// errLacking means that Redis lacks updates of a bucket that takes no more.
+var errLacking = errors.New("some of its updates are not in Redis again yet")
+
 // answer calls read, which makes the answer of a request, until the answer may be given. Memory is
 // asked first, and then the store. It locates the bucket and repeats the reading if a cold bucket
 // was archived meanwhile, somebody was erased, or the answer from memory is too old in the end:
@@ -49,7 +52,10 @@ func (s *Service) answer(ctx context.Context, r *request, read func(*attempt) er
 		if a.place, err = s.locate(ctx, r); err != nil {
 			return err
 		}
-		if !a.hot(r.now) {
+		if r.current && a.bucket != nil && a.bucket.Final(r.now) && !a.final {
+			return models.Unavailable("read a final bucket", errLacking)
+		}
+		if r.current || !a.hot(r.now) {
 			a.near = nil
 		}
 		known := len(a.gone)

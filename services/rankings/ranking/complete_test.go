@@ -44,7 +44,8 @@ func (f rememberedFriends) Circle(ctx context.Context, user models.RowID) ([]mod
 
 // A ranking of a day that is over asks once whether Redis lacks updates of the day that will be
 // applied again, before it reads the scores, from memory or from Redis. If Redis does, the
-// ranking is not final. If the scores are read again, it asks again.
+// ranking is not final, and one that is to have every write fails. If the scores are read again, it
+// asks again.
 func TestFinalRankingsAreComplete(t *testing.T) {
 	t.Parallel()
 	env := testenv.Local(t)
@@ -92,9 +93,19 @@ func TestFinalRankingsAreComplete(t *testing.T) {
 				if remembered {
 					o.Friends = rememberedFriends{f.friends}
 				}
-				r, err := tt.rank(ranking.New(o))
+				s := ranking.New(o)
+				r, err := tt.rank(s)
 				if err != nil || !slices.Equal(reads, tt.want) || r.Final != (lacks == nil) {
 					t.Errorf("%s, lacking %v, friends in memory %v: %+v, %v, after %v", tt.name, lacks, remembered, r, err, reads)
+				}
+				every := q
+				every.Current = true
+				want := models.Code("")
+				if lacks != nil {
+					want = models.CodeUnavailable
+				}
+				if _, err := s.Me(t.Context(), every); models.CodeOf(err) != want {
+					t.Errorf("%s, lacking %v: with every write: %v", tt.name, lacks, err)
 				}
 			}
 		}

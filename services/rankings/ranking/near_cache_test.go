@@ -100,8 +100,13 @@ func TestRankingsFromTheNearCache(t *testing.T) {
 		}
 	}
 	near.proven, near.ordered, near.fresh, near.asked = true, true, true, 0
-	env.Clock.Set(bucket.ColdAt)
 	q := query(1)
+	q.Current = true
+	if me, err := s.Me(t.Context(), q); err != nil || *me.GlobalRank != 1 || *me.Score != 300 || near.asked != 0 {
+		t.Errorf("with every write: %+v, %v, asked %d times", me, err, near.asked)
+	}
+	env.Clock.Set(bucket.ColdAt)
+	q = query(1)
 	q.Date = &today
 	r, err := s.Friends(t.Context(), q)
 	top, topErr := s.Top(t.Context(), q)

@@ -32,6 +32,10 @@ type Query struct {
 	Limit int
 	// Cursor is the position where the page begins; empty for the top.
 	Cursor string
+	// Current asks for an answer that has every write which ended before the call: copies in
+	// memory are not read, however fresh they are. CodeUnavailable if the bucket is final and
+	// Redis lacks some of its updates.
+	Current bool
 	// Likes asks for the likes of each entry: CodeBoardKind on boards without days. Only
 	// rankings of friends and groups have them.
 	Likes bool

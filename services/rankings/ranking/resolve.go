@@ -29,6 +29,8 @@ type request struct {
 	list  string
 	limit int
 	likes bool
+	// current asks for an answer that has every write which ended before.
+	current bool
 	// position asks also for the viewer's position among all users.
 	position bool
 }
@@ -43,7 +45,7 @@ func (s *Service) resolve(ctx context.Context, q Query, call string, scope ...st
 	if err != nil {
 		return request{}, err
 	}
-	r := request{board: b, now: s.o.Clock(), list: call, limit: q.Limit, likes: q.Likes}
+	r := request{board: b, now: s.o.Clock(), list: call, limit: q.Limit, likes: q.Likes, current: q.Current}
 	if q.Span != nil {
 		r.from, r.to, r.days, err = s.resolveSpan(b, q, r.now)
 		r.scope = append([]string{call + " span", b.Name, r.from.String(), r.to.String()}, scope...)
