@@ -43,6 +43,7 @@ type Board struct {
 	TimeZone    string            `json:"time_zone" doc:"The zone that fixes its days, or local: each user's own calendar does" example:"Asia/Shanghai"`
 	OpenDays    *int              `json:"open_days" doc:"How many days before today take uploads on a daily board; null on other boards"`
 	MaxScore    int64             `json:"max_score" doc:"The largest score that is accepted"`
+	Unit        string            `json:"unit" doc:"What the scores count, a word for people; empty if the definition has none" example:"steps"`
 	TickMS      int64             `json:"tick_ms" enum:"1,1000,60000,3600000" doc:"The resolution of reached_at in milliseconds: of an event, or of a board's next day"`
 	Global      models.Audience   `json:"global" enum:"users,service" doc:"Who may read top and around"`
 	WindowHours *int              `json:"window_hours" doc:"How many hours count on a rolling board, including the current one; null on other boards"`
@@ -64,7 +65,7 @@ type currentBucket struct {
 
 // of returns the board as it is shown to a caller whose clock has the given offset.
 func (h *boardHandlers) of(b *catalog.Board, offset models.UTCOffset) (Board, error) {
-	answer := Board{Name: b.Name, Kind: b.Kind, TimeZone: b.TimeZone, MaxScore: b.MaxScore, TickMS: b.TickMS(), Global: b.Global, Takes: b.Takes}
+	answer := Board{Name: b.Name, Kind: b.Kind, TimeZone: b.TimeZone, MaxScore: b.MaxScore, Unit: b.Unit, TickMS: b.TickMS(), Global: b.Global, Takes: b.Takes}
 	if b.RequireDays() == nil {
 		answer.OpenDays = &b.OpenDays
 	}
@@ -157,6 +158,7 @@ type newBoard struct {
 	Global       models.Audience `json:"global,omitempty" enum:"users,service" default:"users" doc:"Who may read top and around"`
 	ChangeStream bool            `json:"change_stream,omitempty" doc:"Whether the changes of new buckets are written to streams, so that processes can keep a copy of them; not on rolling boards"`
 	ReviewAbove  int64           `json:"review_above,omitempty" minimum:"0" doc:"Scores above this are listed by GET /v1/admin/reviews; less than max_score; 0 for none"`
+	Unit         string          `json:"unit,omitempty" maxLength:"20" doc:"What the scores count, a word for people, which the page shows" example:"coins"`
 	StartsAt     *time.Time      `json:"start,omitempty" format:"date-time" doc:"When an event starts; events only" example:"2026-12-01T12:00:00Z"`
 	EndsAt       *time.Time      `json:"end,omitempty" format:"date-time" doc:"When it ends; events only" example:"2026-12-24T15:00:00Z"`
 	Takes        models.Takes    `json:"takes,omitempty" enum:"sum,best" doc:"sum: increments add up, the default of events and rolling boards; best: the best result counts, on events and, always, on daily boards"`
@@ -205,7 +207,7 @@ func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*statusOut
 	}
 	b, err := h.boards.Add(ctx, models.Board{
 		Name: d.Name, Kind: d.Kind, TimeZone: d.TimeZone, OpenDays: openDays, MaxScore: d.MaxScore, Shards: d.Shards, Global: d.Global,
-		StartsAt: d.StartsAt, EndsAt: d.EndsAt, Takes: d.Takes, Late: late, LatestEnd: d.LatestEnd, WindowHours: d.WindowHours, ChangeStream: d.ChangeStream, ReviewAbove: d.ReviewAbove,
+		StartsAt: d.StartsAt, EndsAt: d.EndsAt, Takes: d.Takes, Late: late, LatestEnd: d.LatestEnd, WindowHours: d.WindowHours, ChangeStream: d.ChangeStream, ReviewAbove: d.ReviewAbove, Unit: d.Unit,
 	}, in.isDryRun())
 	if err != nil {
 		return nil, err

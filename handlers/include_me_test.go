@@ -72,7 +72,7 @@ func TestIncrementsIncludeMe(t *testing.T) {
 		gift    = `{"user_id":"1","delta":5,"event_id":"a"}`
 		applied = `200 {"results":[{"event_id":"a","status":"applied","score":5,"reached_at":"2026-11-20T04:00:00.000Z"}],"me":`
 	)
-	add := "Add gifts [{User:1 Delta:5 EventID:a}]"
+	add := "Add gifts [{User:1 Amount:5 Result:false EventID:a OccurredAt:<nil>}]"
 	me := `Me gifts today viewer=1 limit=0 cursor="" with every write`
 	fake := func(results []ledger.Result) func(*recorder) handlers.Config {
 		return func(r *recorder) handlers.Config {

@@ -83,8 +83,14 @@ func (s boards) Add(_ context.Context, def models.Board, dryRun bool) (*catalog.
 	if dryRun {
 		call = "try Add"
 	}
-	if err := s.record(call, def.Name, def.Kind, def.TimeZone, def.OpenDays, def.MaxScore, def.Shards, def.Global,
-		def.StartsAt, def.EndsAt, def.WindowHours, def.ChangeStream, def.ReviewAbove); err != nil {
+	args := []any{
+		def.Name, def.Kind, def.TimeZone, def.OpenDays, def.MaxScore, def.Shards, def.Global,
+		def.StartsAt, def.EndsAt, def.WindowHours, def.ChangeStream, def.ReviewAbove,
+	}
+	if def.Unit != "" {
+		args = append(args, def.Unit)
+	}
+	if err := s.record(call, args...); err != nil {
 		return nil, err
 	}
 	return catalog.NewBoard(def)

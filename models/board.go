@@ -51,8 +51,11 @@ const (
 	MaxOpenDays     = 30
 )
 
+// MaxUnit is how many characters a board's unit may have.
+const MaxUnit = 20
+
 // Board is the definition of a board. It applies to buckets that are made from now
-// on; existing ones do not change.
+// on, and unless a field says so, existing ones do not change.
 type Board struct {
 	Name string `gorm:"primaryKey"`
 	Kind Kind
@@ -86,8 +89,11 @@ type Board struct {
 	// streams. Rolling boards have none.
 	ChangeStream bool
 	// ReviewAbove is the score above which operators want to look at a score, below
-	// MaxScore; 0 for none. Unlike the other fields it also applies to existing buckets.
+	// MaxScore; 0 for none. It also applies to existing buckets.
 	ReviewAbove int64
+	// Unit is what the scores count, a word for people such as "steps", of at most MaxUnit
+	// printable characters; empty for nothing. It also applies to existing buckets.
+	Unit string
 	// FromSettings reports whether the settings have ever named the board. It is false for
 	// boards that were only defined while the service ran.
 	FromSettings bool

@@ -169,7 +169,7 @@ func (s *simulation) build(ctx context.Context, addr string) error {
 func boards(now time.Time) []config.Board {
 	steps := config.Default().Boards[0]
 	steps.ChangeStream = true
-	steps.ReviewAbove = demoReviewAbove
+	steps.ReviewAbove, steps.Unit = demoReviewAbove, "steps"
 	local := steps
 	local.Name, local.TimeZone = localBoard, models.LocalZone
 	return append([]config.Board{steps, local}, giftBoards(now)...)

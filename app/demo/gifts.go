@@ -47,6 +47,7 @@ func giftBoards(now time.Time) []config.Board {
 	event.Start = now.Add(-eventBegan).Truncate(time.Hour)
 	event.End = event.Start.Add(eventLasts)
 	rolling.Name, rolling.Kind, rolling.MaxScore = activeBoard, string(models.KindRolling), 1_000_000
+	event.Unit, rolling.Unit = "coins", "points"
 	return []config.Board{event, rolling}
 }
 

@@ -40,6 +40,7 @@ func testCallsOnOtherKindsOfBoards(t *testing.T, env *testenv.Env) {
 			TimeZone    string `json:"time_zone"`
 			OpenDays    *int   `json:"open_days"`
 			MaxScore    int64  `json:"max_score"`
+			Unit        string `json:"unit"`
 			TickMS      int64  `json:"tick_ms"`
 			Global      string `json:"global"`
 			WindowHours *int   `json:"window_hours"`

@@ -49,3 +49,34 @@ func TestSharedPictureHasItsDate(t *testing.T) {
 	}
 	p.screenshot("picture-390")
 }
+
+// Scores have the unit of their board, in the reader's language if the page knows the word. A board of
+// days without one has steps.
+func TestUnits(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ unit, day, event, dayChinese, eventChinese string }{
+		{"", "steps", "coins", "步", "金币"}, {"s", "s", "s", "s", "s"}, {"points", "points", "points", "积分", "积分"},
+	} {
+		t.Run("unit "+tt.unit, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeService(t, false)
+			f.ranks(rankingFrom(1, 2, 3, 1))
+			f.returns("GET /v1/boards/gifts/top", rankingFrom(1, 2, 3, 1))
+			f.returns("GET /v1/boards", map[string]any{"boards": []any{
+				map[string]any{"name": "steps", "kind": "daily", "unit": tt.unit, "time_zone": "Asia/Shanghai", "current": map[string]any{"date": fakeDay}},
+				map[string]any{"name": "gifts", "kind": "event", "unit": tt.unit, "time_zone": "Asia/Shanghai", "current": map[string]any{
+					"starts_at": "2020-01-01T00:00:00Z", "ends_at": "2099-01-01T00:00:00Z",
+				}},
+			}})
+			p := newPage(t, phone)
+			p.signIn(f.URL+"/#/boards/gifts/top", fakeToken())
+			for _, c := range []struct{ language, day, event string }{{"en", tt.day, tt.event}, {"zh-CN", tt.dayChinese, tt.eventChinese}} {
+				p.goTo("#/boards/gifts/top")
+				p.speak(c.language)
+				p.until("an event's scores have "+c.event, fmt.Sprintf("document.querySelector('.ranking .visually-hidden')?.textContent.endsWith(' %s') === true", c.event))
+				p.goTo("#/")
+				p.until("the goal has "+c.day, fmt.Sprintf("/ %s(?= |即)/.test(document.querySelector('.hero .goal')?.textContent) === true", c.day))
+			}
+		})
+	}
+}

@@ -86,6 +86,7 @@ const define = {
       optional: true,
       hint: 'reviewAboveHint',
     },
+    { name: 'unit', text: 'unit', optional: true, maxlength: 20, hint: 'unitHint' },
     {
       name: 'global',
       text: 'audience',
@@ -104,6 +105,7 @@ const define = {
         global,
         max_score: Number(maxScore),
         review_above: optionalNumber(values.review_above),
+        unit: values.unit,
       },
       ...(kind !== 'rolling' && { time_zone: values.time_zone }),
       ...{ ...daily, ...event, ...rolling },
@@ -298,6 +300,7 @@ function Board({ token, notify, name }) {
             ['windowHours', number(board.window_hours)],
             ['audience', t(`audience_${board.global}`)],
             ['reviewAbove', number(board.review_above)],
+            ['unit', board.unit ? html`<bdi>${board.unit}</bdi>` : null],
             ['shards', number(board.shards)],
             ['changeStream', t(board.change_stream ? 'yes' : 'no')],
             ['created', when(board.created_at)],

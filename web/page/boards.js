@@ -16,7 +16,7 @@ import {
   formatLongDay,
   formatNumber,
   t,
-  tCapitalized,
+  unitTitle,
 } from './i18n.js';
 import { formatDuration } from './duration.js';
 import { RankingList } from './ranking.js';
@@ -33,8 +33,9 @@ const scopes = ['top', 'around', 'friends'];
 const queries = { top: '?limit=50', around: '?radius=10' };
 const icons = { daily: 'walk', event: 'gift', rolling: 'clock' };
 
-// unitKey guesses what a board counts, which the service does not say.
+// unitKey returns the unit of a board, and guesses it if the board has none.
 function unitKey(board) {
+  if (board.unit) return board.unit;
   if (board.kind === 'daily') return 'steps';
   return board.name.startsWith('gift') ? 'coins' : 'points';
 }
@@ -69,7 +70,7 @@ function Countdown({ board }) {
 
 function BoardHeader({ board, ranking }) {
   let about = t(board.kind, {
-    unit: tCapitalized(unitKey(board)),
+    unit: unitTitle(unitKey(board)),
     n: board.window_hours,
     count: board.window_hours,
   });

@@ -2,7 +2,7 @@
 // day and the picture to share. It is loaded once the ranking is shown.
 import { seeLikes } from './badges.js';
 import { Icon, prefersReducedMotion } from './components.js';
-import { longestPage, useFetch } from './data.js';
+import { longestPage, useBoard } from './data.js';
 import { PastDayCard, Yesterday } from './digest.js';
 import { formatDuration } from './duration.js';
 import { useGoal, useGoalDialog } from './goal.js';
@@ -46,7 +46,7 @@ function useCelebration(me, total, notify) {
   }, [me?.rank]);
 }
 
-function ShareButton({ circle, ranking, notify }) {
+function ShareButton({ circle, ranking, unit, notify }) {
   const [module, setModule] = useState(null);
   const open = () => {
     import('./share.js').then(setModule, () => notify(t('offlineTitle')));
@@ -62,20 +62,19 @@ function ShareButton({ circle, ranking, notify }) {
     </button>
     ${
       module &&
-      html`<${module.ShareDialog} ...${{ circle, ranking }} onClose=${() => setModule(null)} />`
+      html`<${module.ShareDialog} ...${{ circle, ranking, unit }} onClose=${() => setModule(null)} />`
     }`;
 }
 
 // useLeft returns how much is left of today in words: whole hours, or minutes in the last one. It returns
 // nothing if the service does not know when the day ends, and after it has ended.
-function useLeft({ token, board }, past) {
-  const [{ data }] = useFetch(token, past ? null : '/v1/boards');
+function useLeft(board, past) {
   const [, redraw] = useState(0);
   useEffect(() => {
     const timer = setInterval(() => redraw((n) => n + 1), minute);
     return () => clearInterval(timer);
   }, []);
-  const { ends_at: end } = data?.boards.find(({ name }) => name === board)?.current ?? {};
+  const end = past ? null : board?.current.ends_at;
   const left = Date.parse(end) - Date.now();
   if (!(left > 0)) return '';
   return t('left', { time: formatDuration(Math.max(left, minute), 1) });
@@ -116,9 +115,9 @@ function useArrival([id, day] = [], ranking, limit, raiseLimit) {
   }, [id, ranking]);
 }
 
-// DayExtras shows the card of a past day, or the line about yesterday, and calls onExtras with
-// functions and the goal: after(entry, own) returns what a row has beside its link, share() a button to
-// share the day, or nothing, moved() the places that the viewer has won or lost, and aim(score) the goal
+// DayExtras shows the card of a past day, or the line about yesterday, and calls onExtras with functions,
+// the goal and the board's unit: after(entry, own) returns what a row has beside its link, share() a button
+// to share the day, or nothing, moved() the places that the viewer has won or lost, and aim(score) the goal
 // and what is left of the day. reload fetches a past day again.
 export function DayExtras(props) {
   const { session, circle, ranking, past, reload, notify, onExtras } = props;
@@ -130,7 +129,9 @@ export function DayExtras(props) {
   const after = (entry, own) => html`<${Move} places=${movesOf(entry)} />
     ${likes.heart(entry, own)}`;
   const [goal, choose] = useGoal(session, past ? null : ranking.date);
-  const left = useLeft(session, past);
+  const [board] = useBoard(session.token, session.board);
+  const left = useLeft(board, past);
+  const unit = board?.unit || undefined;
   const [goalDialog, openGoal] = useGoalDialog({
     session,
     today: ranking.date,
@@ -140,10 +141,11 @@ export function DayExtras(props) {
   });
   const moved = () => ranking.me && html`<${Move} places=${movesOf(ranking.me)} />`;
   const aim = (score) => !past && html`<${Aim} ...${{ score, goal, left }} onClick=${openGoal} />`;
-  const share = () => ranking.me && html`<${ShareButton} ...${{ circle, ranking, notify }} />`;
+  const share = () =>
+    ranking.me && html`<${ShareButton} ...${{ circle, ranking, unit, notify }} />`;
   useLayoutEffect(
-    () => onExtras({ after, share, moved, aim, goal }),
-    [ranking, likes.version, goal, left],
+    () => onExtras({ after, share, moved, aim, goal, unit }),
+    [ranking, likes.version, goal, left, unit],
   );
   useEffect(() => () => onExtras({}), []);
   const own = ranking.me && likes.of(ranking.me)?.likes;

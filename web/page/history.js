@@ -20,6 +20,7 @@ import {
   locale,
   stripBidi,
   t,
+  unitOf,
 } from './i18n.js';
 import { Summary, Tile } from './summary.js';
 import { html, useEffect, useRef, useState } from './view.js';
@@ -44,7 +45,7 @@ const span = 31;
 
 const formatAverage = (average) => (average === null ? '–' : formatNumber(average));
 
-function Chart({ entries, today, stats, selected, onSelect }) {
+function Chart({ entries, today, unit, stats, selected, onSelect }) {
   const box = useRef(null);
   useEffect(() => {
     let remove = () => {};
@@ -70,7 +71,7 @@ function Chart({ entries, today, stats, selected, onSelect }) {
     <figcaption>
       <span class="label">${t('lastDays')}</span>
       <span class="reading" aria-hidden="true">
-        <b>${formatNumber(selected.score)}</b>${` ${t('steps', { count: selected.score })} · `}
+        <b>${formatNumber(selected.score)}</b>${` ${unitOf(unit, selected.score)} · `}
         ${formatDay(selected.date)}
       </span>
     </figcaption>
@@ -214,6 +215,7 @@ function UserHistory({ session, friend, notify, onError }) {
       <${Chart}
         entries=${entries}
         today=${today}
+        unit=${board.unit || 'steps'}
         stats=${stats}
         selected=${chosen}
         onSelect=${setSelected}

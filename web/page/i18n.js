@@ -90,7 +90,14 @@ export function tRich(key, values) {
     .map((text) => (text[0] === '{' ? values[text.slice(1, -1)] : text));
 }
 
-export const tCapitalized = (key) => capitalize(t(key));
+const knownUnits = ['steps', 'coins', 'points'];
+
+// unitOf returns what the scores of a board count, for a number of them: in the reader's language if
+// the page knows the unit, and otherwise as the board has it.
+export const unitOf = (unit, count) =>
+  knownUnits.includes(unit) && texts[unit] ? t(unit, { count }) : unit;
+
+export const unitTitle = (unit) => (knownUnits.includes(unit) ? capitalize(unitOf(unit)) : unit);
 
 export const formatNumber = (n) => integerFormat.format(n);
 

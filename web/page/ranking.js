@@ -1,6 +1,6 @@
 // A ranked list whose rows move to their new places.
 import { Avatar, cacheProfiles, keyOf, Name, nameOf, prefersReducedMotion } from './components.js';
-import { formatNumber, formatRank, formatTime, stripBidi, t } from './i18n.js';
+import { formatNumber, formatRank, formatTime, stripBidi, t, unitOf } from './i18n.js';
 import { html, useEffect, useLayoutEffect, useRef, useState } from './view.js';
 
 // Animations of one row add up, so that it may move again while it is moving.
@@ -116,7 +116,7 @@ function Row({ entry, best, own, passed, since, unit, href, after }) {
     place: formatRank(entry.rank),
     name: stripBidi(nameOf(entry)),
     score: formatNumber(entry.score),
-    unit: t(unit, { count: entry.score }),
+    unit: unitOf(unit, entry.score),
   });
   const scale = best > 0 ? Math.max(entry.score / best, shortestBar) : 0;
   const tag = passed
@@ -149,7 +149,7 @@ function Row({ entry, best, own, passed, since, unit, href, after }) {
 }
 
 // RankingList shows entries. If the viewer, me, is not among them, their row
-// follows below. unit is the key of what is counted. hrefOf(entry), if given, returns the
+// follows below. unit is what is counted. hrefOf(entry), if given, returns the
 // address that a row leads to. after(entry, own), if given, returns what a row has beside that.
 // roomy rows leave room for it before it is given.
 export function RankingList(props) {

@@ -1,7 +1,7 @@
 // A picture of a day to share: the viewer's place and score, and the first three.
 import { Dialog, save } from './dialog.js';
 import { avatarHue, initials, nameOf } from './components.js';
-import { formatLongDay, formatNumber, formatRank, stripBidi, t } from './i18n.js';
+import { formatLongDay, formatNumber, formatRank, stripBidi, t, unitOf } from './i18n.js';
 import { html, useEffect, useRef } from './view.js';
 
 const width = 1080;
@@ -54,7 +54,7 @@ function drawLine(context, entry, y) {
 }
 
 // draw draws the card of a ranking in which the viewer has a place.
-function draw(canvas, { ranking, label }) {
+function draw(canvas, { ranking, label, unit }) {
   const context = canvas.getContext('2d');
   const { me, total, entries, date } = ranking;
   const ground = context.createLinearGradient(0, 0, width, height);
@@ -67,8 +67,11 @@ function draw(canvas, { ranking, label }) {
   write(context, formatRank(me.rank), { y: 420, size: 210, weight: 750 });
   const outOf = t('outOf', { total: formatNumber(total) });
   write(context, `${outOf} · ${label}`, { y: 480, size: 44, colour: soft });
-  const steps = t('steps', { count: me.score });
-  write(context, `${formatNumber(me.score)} ${steps}`, { y: 620, size: 80, weight: 700 });
+  write(context, `${formatNumber(me.score)} ${unitOf(unit, me.score)}`, {
+    y: 620,
+    size: 80,
+    weight: 700,
+  });
   context.fillStyle = '#ffffff2e';
   context.fillRect(margin, 700, width - 2 * margin, 3);
   entries.slice(0, medals.length).forEach((entry, i) => drawLine(context, entry, 820 + i * 150));
@@ -79,10 +82,10 @@ const blobOf = (canvas) => new Promise((resolve) => canvas.toBlob(resolve, 'imag
 
 // ShareDialog shows the picture before it is shared. Where pictures can't be shared, it can
 // be saved.
-export function ShareDialog({ circle, ranking, onClose }) {
+export function ShareDialog({ circle, ranking, unit = 'steps', onClose }) {
   const canvas = useRef(null);
   const shown = useRef(ranking).current; // the picture stays as it is while the ranking changes
-  useEffect(() => draw(canvas.current, { ranking: shown, label: circle.label }), []);
+  useEffect(() => draw(canvas.current, { ranking: shown, label: circle.label, unit }), []);
   const probe = new File([''], 'stepboard.png', { type: 'image/png' });
   const canShare = Boolean(navigator.canShare?.({ files: [probe] }));
   const send = async () => {
@@ -95,7 +98,7 @@ export function ShareDialog({ circle, ranking, onClose }) {
     place: formatRank(shown.me.rank),
     total: formatNumber(shown.total),
     n: formatNumber(shown.me.score),
-    unit: t('steps', { count: shown.me.score }),
+    unit: unitOf(unit, shown.me.score),
     names: shown.entries
       .slice(0, medals.length)
       .map((entry) => stripBidi(nameOf(entry)))

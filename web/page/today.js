@@ -27,6 +27,7 @@ import {
   stripBidi,
   t,
   tRich,
+  unitOf,
 } from './i18n.js';
 import { KeptRanking, useKept } from './offline.js';
 import { RankingList } from './ranking.js';
@@ -42,13 +43,13 @@ function neighbours({ me, entries }) {
 }
 
 // Goal says how far the next friend is ahead or behind.
-function Goal({ ranking, past }) {
+function Goal({ ranking, past, unit }) {
   const { me } = ranking;
   const [ahead, behind] = neighbours(ranking);
   const gap = (key, n, user) =>
     tRich(key, {
       n: html`<b>${formatNumber(n)}</b>`,
-      unit: t('steps', { count: n }),
+      unit: unitOf(unit, n),
       name: html`<${Name} user=${user} />`,
     });
   let text = '';
@@ -147,7 +148,7 @@ function Hero({ ranking, circle, state, view, correction, stale, extras }) {
     </div>
     <div class="bar wide"><span style=${{ transform: `scaleX(${scale})` }}></span></div>
     <${HeroNote} stale=${stale} correction=${correction}>
-      <${Goal} ranking=${ranking} past=${view.past} />
+      <${Goal} ranking=${ranking} past=${view.past} unit=${extras.unit || 'steps'} />
     <//>
   </section>`;
 }
@@ -292,7 +293,8 @@ function periodsOf(circle, period) {
 }
 
 function Ranking(props) {
-  const { session, circle, view, result, retry, limit, raiseLimit, announce, after } = props;
+  const { session, circle, view, result, retry, limit, raiseLimit, announce } = props;
+  const { after, unit = 'steps' } = props;
   const { data: ranking, state, error } = result;
   const [entries, loadMore, pageError] = usePages(session.token, circle.path, view.key, ranking);
   if (!ranking) {
@@ -317,7 +319,7 @@ function Ranking(props) {
       entries=${entries}
       me=${me}
       total=${total}
-      unit="steps"
+      unit=${unit}
       announce=${announce}
       hrefOf=${hrefOf}
       after=${after}
@@ -391,7 +393,7 @@ export function RankingScreen(props) {
       <div class="wide-column">
         ${strip}
         <section class=${stale ? 'card list stale' : 'card list'} aria-label=${view.title}>
-          <${Ranking} key=${view.key} ...${props} after=${extras.after} />
+          <${Ranking} key=${view.key} ...${props} after=${extras.after} unit=${extras.unit} />
         </section>
       </div>
     </div>`;

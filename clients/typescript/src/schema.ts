@@ -702,7 +702,7 @@ export interface paths {
         put?: never;
         /**
          * Add to scores
-         * @description Add to scores on event and rolling boards: `{"user_id":"1001","delta":5,"event_id":"gift-2381"}`, or up to 1,000 increments as `{"increments":[{"user_id":"1001","delta":5,"event_id":"gift-2381"}]}`. On boards that take the best, an increment has `score`, a result, instead of `delta`: the user's best counts. On events it may say when it happened (`occurred_at`), up to the board's `late` afterwards and until `closes_at`. An event_id counts once on a board. If the same increment is sent again, even after the event, its result is duplicate, with the score of the first time; with another user_id or amount it is rejected as event_id_conflict; another occurred_at changes nothing. So after a time-out or a 503, send the same increments again. In a list, each item is counted or rejected on its own, and its result says what is wrong with it; a single increment is refused with the status of its error. Increments of one user that are counted together all have the reached_at of the latest and, where the best counts, the best score.
+         * @description Add to scores on event and rolling boards: `{"user_id":"1001","delta":5,"event_id":"gift-2381"}`, or up to 1,000 increments as `{"increments":[{"user_id":"1001","delta":5,"event_id":"gift-2381"}]}`. On boards that take the best, an increment has `score`, a result, instead of `delta`: the user's best counts. On events it may say when it happened (`occurred_at`), up to the board's `late` afterwards and until `closes_at`. An event_id counts once on a board. If the same increment is sent again, even after the event, its result is duplicate, with the score of the first time; with another user_id or amount it is rejected as event_id_conflict; another occurred_at changes nothing. So after a time-out or a 503, send the same increments again. In a list, each item is counted or rejected on its own, and its result says what is wrong with it; a single increment is refused with the status of its error. Increments of one user that are counted together all have the reached_at of the latest and, where the best counts, the best score. With a single increment, `?include=me` adds its user's score and places, as GET /v1/boards/{board}/me has them: never older than this increment.
          *
          *     With a token of scope service.
          */
@@ -1713,10 +1713,21 @@ export interface components {
              */
             takes: "sum" | "best";
             /**
+             * Format: int64
+             * @description The resolution of reached_at in milliseconds: of an event, or of a board's next day
+             * @enum {integer}
+             */
+            tick_ms: 1 | 1000 | 60000 | 3600000;
+            /**
              * @description The zone that fixes its days, or local: each user's own calendar does
              * @example Asia/Shanghai
              */
             time_zone: string;
+            /**
+             * @description What the scores count, a word for people; empty if the definition has none
+             * @example steps
+             */
+            unit: string;
             /**
              * Format: int64
              * @description How many hours count on a rolling board, including the current one; null on other boards
@@ -1855,7 +1866,7 @@ export interface components {
             takes: "sum" | "best";
             /**
              * Format: int64
-             * @description The resolution of reached_at in its next bucket, in milliseconds
+             * @description The resolution of reached_at in milliseconds: of an event, or of a board's next day
              * @enum {integer}
              */
             tick_ms: 1 | 1000 | 60000 | 3600000;
@@ -1864,6 +1875,11 @@ export interface components {
              * @example Asia/Shanghai
              */
             time_zone: string;
+            /**
+             * @description What the scores count, a word for people; empty if the definition has none
+             * @example steps
+             */
+            unit: string;
             /**
              * Format: int64
              * @description How many hours count on a rolling board, including the current one; null on other boards
@@ -2661,14 +2677,6 @@ export interface components {
              */
             refused: number;
         };
-        MoveEndInputBody: {
-            /**
-             * Format: date-time
-             * @description When the event ends
-             * @example 2026-12-31T15:00:00Z
-             */
-            end: string;
-        };
         NewArchiveRun: {
             /**
              * @description The board's name
@@ -2757,6 +2765,11 @@ export interface components {
              */
             time_zone: string;
             /**
+             * @description What the scores count, a word for people, which the page shows
+             * @example coins
+             */
+            unit?: string;
+            /**
              * Format: int64
              * @description How many hours count, including the current one; 24 if it is left out; rolling boards only
              */
@@ -2808,6 +2821,14 @@ export interface components {
              * @example 1001
              */
             user_id: string;
+        };
+        NewEnd: {
+            /**
+             * Format: date-time
+             * @description When the event ends
+             * @example 2026-12-31T15:00:00Z
+             */
+            end: string;
         };
         NewErasure: {
             /**
@@ -4540,7 +4561,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["MoveEndInputBody"];
+                "application/json": components["schemas"]["NewEnd"];
             };
         };
         responses: {

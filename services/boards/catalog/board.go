@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"stepboard/models"
 )
@@ -69,7 +72,15 @@ func NewBoard(def models.Board) (*Board, error) {
 	if def.ReviewAbove < 0 || def.ReviewAbove >= def.MaxScore {
 		return fail("review_above", "%d is outside 0 … %d, one less than max_score", def.ReviewAbove, def.MaxScore-1)
 	}
+	if !validUnit(def.Unit) {
+		return fail("unit", "%q is not a word of at most %d printable characters, without spaces at its ends", def.Unit, models.MaxUnit)
+	}
 	return &Board{Board: def, kind: k, zone: zone, local: def.TimeZone == models.LocalZone, tick: tick, timeBits: timeBits}, nil
+}
+
+func validUnit(unit string) bool {
+	return utf8.ValidString(unit) && utf8.RuneCountInString(unit) <= models.MaxUnit && strings.TrimSpace(unit) == unit &&
+		!strings.ContainsFunc(unit, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // loadZone returns the time zone of a definition; UTC for LocalZone.

@@ -260,11 +260,11 @@ func TestABoardUnderWayCannotChange(t *testing.T) {
 			t.Errorf("the window: %v", err)
 		}
 		def := gifts()
-		def.Global = models.AudienceService
+		def.Global, def.Unit = models.AudienceService, "coins"
 		if err := c.Definitions.Define(t.Context(), []models.Board{def}); err != nil {
-			t.Errorf("the audience: %v", err)
+			t.Errorf("the audience and the unit: %v", err)
 		}
-		if b := testenv.Must(c.Definitions.Board("gifts")); b.Global != models.AudienceService || !b.StartsAt.Equal(*gifts().StartsAt) {
+		if b := testenv.Must(c.Definitions.Board("gifts")); b.Global != models.AudienceService || b.Unit != "coins" || !b.StartsAt.Equal(*gifts().StartsAt) {
 			t.Errorf("it became %+v", b.Board)
 		}
 	})
