@@ -1,5 +1,6 @@
 -- What events take and how they end, as in the Postgres migration of the same number. SQLite can't
--- change a CHECK, so the increments are copied to a new table: half a minute for ten million.
+-- change a CHECK, so the increments are copied to a new table: a minute for ten million, and the
+-- room of the table once more.
 
 -- +goose Up
 -- +goose StatementBegin
