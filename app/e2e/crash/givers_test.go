@@ -33,11 +33,20 @@ type givers struct {
 
 	mu sync.Mutex
 	// given holds the score that each user must have, by board: the sum of the
-	// acknowledged increments. All increments are acknowledged in the end.
+	// acknowledged increments, or the best of them. All increments are acknowledged in the end.
 	given map[string]map[models.UserID]int64
 }
 
-var giverBoards = []string{"gifts", "active"}
+// giverBoards are the boards of increments. contest takes the best, late.
+var giverBoards = []string{"gifts", "active", "contest"}
+
+// together returns the score that two increments of a board make up.
+func together(board string, a, b int64) int64 {
+	if board == "contest" {
+		return max(a, b)
+	}
+	return a + b
+}
 
 func startGivers(t testing.TB, url string) *givers {
 	g := &givers{traffic: newTraffic(t, url), given: make(map[string]map[models.UserID]int64)}
@@ -67,7 +76,11 @@ func (g *givers) run(worker int, bearer string) {
 		for i := range items {
 			user, delta := 1+rng.IntN(20), 1+rng.IntN(9)
 			users[i], deltas[i] = testenv.ID(user), int64(delta)
-			items[i] = harness.IncrementJSON(user, delta, fmt.Sprintf("w%d-%d-%d", worker, n, i))
+			id := fmt.Sprintf("w%d-%d-%d", worker, n, i)
+			if items[i] = harness.IncrementJSON(user, delta, id); board == "contest" {
+				at := time.Now().UTC().Add(-time.Duration(rng.IntN(3000)) * time.Second).Format(time.RFC3339)
+				items[i] = fmt.Sprintf(`{"user_id":"%d","score":%d,"event_id":%q,"occurred_at":%q}`, user, delta, id, at)
+			}
 		}
 		first := g.send(client, bearer, board, items)
 		if first == nil {
@@ -83,7 +96,7 @@ func (g *givers) run(worker int, bearer string) {
 		}
 		g.mu.Lock()
 		for i := range items {
-			g.given[board][users[i]] += deltas[i]
+			g.given[board][users[i]] = together(board, g.given[board][users[i]], deltas[i])
 		}
 		g.mu.Unlock()
 		g.done.Add(1)
@@ -151,9 +164,9 @@ const byGivers = `external_id ~ '^[0-9]+$'`
 func (g *givers) check(st *stores.Stores, keys keys.Builder) {
 	g.t.Helper()
 	c := catalog.New(catalog.NewStore(st.Gorm), time.Now, 3, testenv.Log())
-	for name, total := range map[string]string{"gifts": "event", "active": "live"} {
+	for name, total := range map[string]string{"gifts": "event", "active": "live", "contest": "event"} {
 		want := g.given[name]
-		if diff := cmp.Diff(want, sums(g.t, st, `SELECT external_id, sum(delta)::bigint FROM score_events JOIN users USING (user_id) WHERE board = $1 AND `+byGivers+` GROUP BY 1`, name)); diff != "" {
+		if diff := cmp.Diff(want, sums(g.t, st, `SELECT external_id, (CASE $1 WHEN 'contest' THEN max(delta) ELSE sum(delta) END)::bigint FROM score_events JOIN users USING (user_id) WHERE board = $1 AND `+byGivers+` GROUP BY 1`, name)); diff != "" {
 			g.t.Errorf("%s: increments (-given +stored):\n%s", name, diff)
 		}
 		if diff := cmp.Diff(want, sums(g.t, st, `SELECT external_id, score FROM score_totals JOIN users USING (user_id) WHERE board = $1 AND total = $2 AND `+byGivers, name, total)); diff != "" {

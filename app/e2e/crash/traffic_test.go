@@ -36,7 +36,7 @@ func rounds(few, many int) int {
 // begun and a rolling board, with the given number of shards each.
 func giftBoards(shards int) string {
 	start := time.Now().Add(-time.Hour).UTC()
-	return fmt.Sprintf(`--boards=[{`+harness.Steps+`, shards: %[1]d}, {name: gifts, kind: event, max_score: 100000000, shards: %[1]d, start: %[2]q, end: %[3]q}, {name: active, kind: rolling, shards: %[1]d, max_score: 8000000}]`,
+	return fmt.Sprintf(`--boards=[{`+harness.Steps+`, shards: %[1]d}, {name: gifts, kind: event, max_score: 100000000, shards: %[1]d, start: %[2]q, end: %[3]q}, {name: contest, kind: event, takes: best, late: 2h, max_score: 1000, shards: %[1]d, start: %[2]q, end: %[3]q}, {name: active, kind: rolling, shards: %[1]d, max_score: 8000000}]`,
 		shards, start.Format(time.RFC3339), start.AddDate(0, 0, 2).Format(time.RFC3339))
 }
 
