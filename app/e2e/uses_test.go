@@ -88,7 +88,9 @@ func TestSalesAreRankedByTheirOrders(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		s := newServer(t, env, withUses)
-		placed := func(minutes int) string { return giftsStart.Add(time.Duration(minutes) * time.Minute).Format(time.RFC3339) }
+		placed := func(minutes int) string {
+			return giftsStart.Add(time.Duration(minutes) * time.Minute).Format(time.RFC3339)
+		}
 		env.Clock.Set(giftsStart.Add(24 * time.Hour))
 		sell := func(user int, amount int64, id string, minutes, status int) {
 			t.Helper()

@@ -55,7 +55,9 @@ func TestAnEventIsNotFinalWhileAnIncrementIsCounted(t *testing.T) {
 	})
 	testenv.Eventually(t, "the transaction is held", func() bool { return link.Holding() })
 	stopped.Signal(syscall.SIGSTOP)
-	sum := func() int64 { return sums(t, env.Stores, `SELECT '1', score FROM score_totals WHERE board = 'sprint'`)["1"] }
+	sum := func() int64 {
+		return sums(t, env.Stores, `SELECT '1', score FROM score_totals WHERE board = 'sprint'`)["1"]
+	}
 	testenv.Eventually(t, "the event is final", func() bool {
 		_, text := call(living, "", "GET", "/v1/boards/sprint/top", "")
 		return strings.Contains(text, `"final":true`)
