@@ -114,7 +114,7 @@ func (b *bare) rank(c *gin.Context) {
 		points, at := b.codec.Decode(models.Composite(scores[i]))
 		entry := bareEntry{
 			Rank: rank + 1, UserID: members[i], Nickname: namePrefix + members[i], AvatarURL: picturePrefix + members[i] + pictureSuffix,
-			Score: points, ReachedAt: at.Time().Format("2006-01-02T15:04:05.000Z"),
+			Score: int64(points), ReachedAt: at.Time().Format("2006-01-02T15:04:05.000Z"),
 		}
 		if members[i] == user {
 			response.Me = &entry

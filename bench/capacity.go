@@ -60,7 +60,7 @@ func (e *environment) bytesPerUser(ctx context.Context, digits, shards int) floa
 	now := time.Now()
 	bucket := &models.Bucket{
 		Board: "capacity", Name: "20260101", StartsAt: now.Add(-time.Hour), EndsAt: now.Add(time.Hour), ClosesAt: now.Add(time.Hour),
-		ColdAt: now.Add(24 * time.Hour), TickMS: 1, TimeBits: 28, MaxScore: 100_000, Shards: shards,
+		ColdAt: now.Add(24 * time.Hour), TickMS: 1, TimeBits: 28, MaxScore: 100_000, Order: models.OrderHigh, Shards: shards,
 	}
 	grown := e.memoryGrowth(ctx, func() {
 		raise(ctx, e.app.Entries, bucket, models.RowID(math.Pow10(digits-1)), capacityUsers)

@@ -93,7 +93,7 @@ func raise(ctx context.Context, boards board.Entries, bucket *models.Bucket, fir
 		raises := make([]models.Raise, min(batch, users-from))
 		for i := range raises {
 			reachedAt := bucket.StartsAt.Add(time.Duration(rng.Int64N(int64(begun))))
-			composite := must(codec.Encode(int64(rng.IntN(30_000)), models.TimestampOf(reachedAt)))
+			composite := must(codec.Encode(bucket.Points(int64(rng.IntN(30_000))), models.TimestampOf(reachedAt)))
 			raises[i] = models.Raise{Bucket: bucket, Entry: models.Entry{User: first + models.RowID(from+i), Composite: composite}}
 		}
 		check(errors.Join(boards.Raise(ctx, raises)...))

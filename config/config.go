@@ -159,6 +159,7 @@ type Board struct {
 	TimeZone     string        `koanf:"time_zone" doc:"IANA zone in which days begin and end. local, on daily boards: a day is a date on each user's own calendar, from UTC+14 to UTC-12."`
 	OpenDays     int           `koanf:"open_days" validate:"min=0,max=30" doc:"How many days before today take uploads on a daily board, 0 to 30."`
 	MaxScore     int64         `koanf:"max_score" doc:"Largest score that is accepted. On a daily board, ties are decided to the millisecond up to 33554431, to the second up to 17179869183, to the minute up to 1099511627775, and to the hour up to 70368744177663; with 30 open_days up to 2097151, 2147483647, 137438953471 and 8796093022207; with 2 open_days and local days to the millisecond up to 16777215. A rolling board takes sums up to 8388607; for events see end. A larger value stops the start."`
+	Order        string        `koanf:"order" validate:"oneof=high low" doc:"Which score ranks first, and is the best: the highest, or with low the lowest, such as the fastest lap; a max_score of low bounds times. Daily boards and events that take the best may rank low; they have no sums of several days, no review_above and no imports of hours. It can't be changed."`
 	Shards       int           `koanf:"shards" doc:"Sorted sets that a bucket is split into by user, 1 to 1024."`
 	Global       string        `koanf:"global" validate:"oneof=users service" doc:"Who may read top and around, which show strangers: users, or service for backends only."`
 	ChangeStream bool          `koanf:"change_stream" doc:"Write the changes of new buckets to streams in Redis while a process has rankings.max_staleness; uploads then cost Redis about half as much again. Not for rolling boards."`
@@ -280,5 +281,5 @@ func Default() Config {
 
 // defaultBoard returns the defaults of a board in the file.
 func defaultBoard(name string) Board {
-	return Board{Name: name, Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: models.DefaultOpenDays, MaxScore: 100_000, Shards: 1, Global: "users"}
+	return Board{Name: name, Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: models.DefaultOpenDays, MaxScore: 100_000, Order: "high", Shards: 1, Global: "users"}
 }

@@ -19,18 +19,18 @@ func run(id int64) models.ArchiveRun {
 	finished := noon.Add(time.Minute)
 	return models.ArchiveRun{
 		ID: id, Board: "steps", Bucket: "20261116", Run: int(id), Shards: 2, State: models.ArchiveComplete, Attempts: 1,
-		Moved: 10, Entries: 9, ScoreSum: 90, StartedAt: noon, FinishedAt: &finished,
+		Moved: 10, Entries: 9, PointsSum: 90, StartedAt: noon, FinishedAt: &finished,
 	}
 }
 
-func (s archives) Runs(_ context.Context, q archive.RunsQuery) ([]models.ArchiveRun, error) {
+func (s archives) Runs(_ context.Context, q archive.RunsQuery) ([]archive.ListedRun, error) {
 	if err := s.record("Runs", fmt.Sprintf("%q %q %q before=%d limit=%d", q.Board, q.Bucket, q.State, q.Before, q.Limit)); err != nil {
 		return nil, err
 	}
-	var list []models.ArchiveRun
+	var list []archive.ListedRun
 	for id := int64(3); id >= 1; id-- {
 		if (q.Before == 0 || id < q.Before) && len(list) < q.Limit {
-			list = append(list, run(id))
+			list = append(list, archive.ListedRun{ArchiveRun: run(id), ScoreSum: 90})
 		}
 	}
 	return list, nil

@@ -45,6 +45,7 @@ type Board struct {
 	MaxScore    int64             `json:"max_score" doc:"The largest score that is accepted"`
 	Unit        string            `json:"unit" doc:"What the scores count, a word for people; empty if the definition has none" example:"steps"`
 	TickMS      int64             `json:"tick_ms" enum:"1,1000,60000,3600000" doc:"The resolution of reached_at in milliseconds: of an event, or of a board's next day"`
+	Order       models.Order      `json:"order" enum:"high,low" doc:"Which score ranks first, and is the best of a day: the highest or the lowest"`
 	Global      models.Audience   `json:"global" enum:"users,service" doc:"Who may read top and around"`
 	WindowHours *int              `json:"window_hours" doc:"How many hours count on a rolling board, including the current one; null on other boards"`
 	Current     currentBucket     `json:"current" doc:"The period that counts now: a day, or the whole event"`
@@ -65,7 +66,7 @@ type currentBucket struct {
 
 // of returns the board as it is shown to a caller whose clock has the given offset.
 func (h *boardHandlers) of(b *catalog.Board, offset models.UTCOffset) (Board, error) {
-	answer := Board{Name: b.Name, Kind: b.Kind, TimeZone: b.TimeZone, MaxScore: b.MaxScore, Unit: b.Unit, TickMS: b.TickMS(), Global: b.Global, Takes: b.Takes}
+	answer := Board{Name: b.Name, Kind: b.Kind, TimeZone: b.TimeZone, MaxScore: b.MaxScore, Unit: b.Unit, TickMS: b.TickMS(), Order: b.Order, Global: b.Global, Takes: b.Takes}
 	if b.RequireDays() == nil {
 		answer.OpenDays = &b.OpenDays
 	}
@@ -154,6 +155,7 @@ type newBoard struct {
 	TimeZone     string          `json:"time_zone,omitempty" default:"Asia/Shanghai" doc:"IANA zone that fixes its days, or local: each user's own calendar does; daily boards only" example:"Asia/Shanghai"`
 	OpenDays     *int            `json:"open_days,omitempty" minimum:"0" maximum:"30" doc:"How many days before today take uploads; 2 if it is left out; daily boards only"`
 	MaxScore     int64           `json:"max_score" minimum:"1" doc:"The largest score that is accepted" example:"10000000"`
+	Order        models.Order    `json:"order,omitempty" enum:"high,low" default:"high" doc:"Which score ranks first: the highest, or with low the lowest, such as the fastest lap; low on daily boards only, which then have no review_above"`
 	Shards       int             `json:"shards,omitempty" minimum:"1" maximum:"1024" default:"1" doc:"The number of sorted sets that a bucket is split into"`
 	Global       models.Audience `json:"global,omitempty" enum:"users,service" default:"users" doc:"Who may read top and around"`
 	ChangeStream bool            `json:"change_stream,omitempty" doc:"Whether the changes of new buckets are written to streams, so that processes can keep a copy of them; not on rolling boards"`
@@ -206,7 +208,7 @@ func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*statusOut
 		return nil, err
 	}
 	b, err := h.boards.Add(ctx, models.Board{
-		Name: d.Name, Kind: d.Kind, TimeZone: d.TimeZone, OpenDays: openDays, MaxScore: d.MaxScore, Shards: d.Shards, Global: d.Global,
+		Name: d.Name, Kind: d.Kind, TimeZone: d.TimeZone, OpenDays: openDays, MaxScore: d.MaxScore, Order: d.Order, Shards: d.Shards, Global: d.Global,
 		StartsAt: d.StartsAt, EndsAt: d.EndsAt, Takes: d.Takes, Late: late, LatestEnd: d.LatestEnd, WindowHours: d.WindowHours, ChangeStream: d.ChangeStream, ReviewAbove: d.ReviewAbove, Unit: d.Unit,
 	}, in.isDryRun())
 	if err != nil {

@@ -57,7 +57,7 @@ func boardBucketOf(b status.Bucket) boardBucket {
 		ClosesAt: models.TimestampOf(b.ClosesAt), ColdAt: models.TimestampOf(b.ColdAt),
 	}
 	if b.LastRun != nil {
-		shown.LastRun = new(archiveRunOf(*b.LastRun))
+		shown.LastRun = new(archiveRunOf(*b.LastRun, b.Bucket.ScoreSum(b.LastRun.Entries, b.LastRun.PointsSum)))
 	}
 	return shown
 }

@@ -17,9 +17,8 @@ type correctionsFake struct{ *recorder }
 
 func correctionOf(id int64) corrections.Entry {
 	bucket, points, before := "20261120", int64(4000), int64(98_800)
-	e := corrections.Entry{UserID: "a|b", Nickname: "Ann", Days: true, Correction: models.Correction{
-		ID: id, Board: "steps", Bucket: &bucket, Day: 20777, User: 88001, Kind: models.CorrectionSet, Score: &points,
-		BeforeScore: &before, Reason: "shaken", Actor: "ann", CreatedAt: noon,
+	e := corrections.Entry{UserID: "a|b", Nickname: "Ann", Days: true, Score: &points, BeforeScore: &before, Correction: models.Correction{
+		ID: id, Board: "steps", Bucket: &bucket, Day: 20777, User: 88001, Kind: models.CorrectionSet, Reason: "shaken", Actor: "ann", CreatedAt: noon,
 	}}
 	if id == 2 {
 		at := noon

@@ -294,7 +294,7 @@ func newMemoryCache(b *testing.B, bucket *models.Bucket) memoryCache {
 	cache := make(memoryCache, benchPeople+1)
 	for row := range cache {
 		at := bucket.StartsAt.Add(time.Duration(random.Int64N(int64(12 * time.Hour))))
-		cache[row] = testenv.Must(score.Of(bucket).Encode(random.Int64N(30_000), models.TimestampOf(at)))
+		cache[row] = testenv.Must(score.Of(bucket).Encode(models.Points(random.Int64N(30_000)), models.TimestampOf(at)))
 	}
 	return cache
 }

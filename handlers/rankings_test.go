@@ -84,7 +84,7 @@ func (s boards) Add(_ context.Context, def models.Board, dryRun bool) (*catalog.
 		call = "try Add"
 	}
 	args := []any{
-		def.Name, def.Kind, def.TimeZone, def.OpenDays, def.MaxScore, def.Shards, def.Global,
+		def.Name, def.Kind, def.TimeZone, def.OpenDays, def.MaxScore, def.Order, def.Shards, def.Global,
 		def.StartsAt, def.EndsAt, def.WindowHours, def.ChangeStream, def.ReviewAbove,
 	}
 	if def.Unit != "" {

@@ -30,10 +30,10 @@ type ArchiveRun struct {
 	Attempts int
 	// Moved is the number of entries that were read from Redis so far.
 	Moved int64
-	// Entries, ScoreSum and Hash describe the whole bucket in the archive after the
+	// Entries, PointsSum and Hash describe the whole bucket in the archive after the
 	// run. They are 0 until it is complete.
 	Entries    int64
-	ScoreSum   int64
+	PointsSum  Points `gorm:"column:score_sum"`
 	Hash       int64
 	StartedAt  time.Time
 	FinishedAt *time.Time

@@ -81,6 +81,8 @@ type Board struct {
 	OpenDays int
 	// MaxScore is the largest accepted score, 1 or more.
 	MaxScore int64
+	// Order says which scores rank first. It never changes.
+	Order Order `gorm:"column:score_order"`
 	// Shards is the number of sorted sets that a bucket is split into.
 	Shards int
 	// Global says who may read `top` and `around`.
@@ -130,6 +132,8 @@ type Bucket struct {
 	TimeBits int
 	// MaxScore is the largest score that the bucket accepts.
 	MaxScore int64
+	// Order says which scores rank first.
+	Order Order `gorm:"column:score_order"`
 	// Shards is the number of sorted sets that hold the bucket.
 	Shards int
 	// WindowHours is 0 or the number of hours, the current one included, whose

@@ -7,7 +7,7 @@ type CorrectionKind string
 
 // The kinds of corrections.
 const (
-	// CorrectionSet replaces the score by a lower one.
+	// CorrectionSet replaces the score by one that does not rank before it.
 	CorrectionSet CorrectionKind = "set"
 	// CorrectionExclude removes the user from the ranking.
 	CorrectionExclude CorrectionKind = "exclude"
@@ -28,18 +28,18 @@ type Correction struct {
 	UntilDay *Date
 	User     RowID `gorm:"column:user_id"`
 	Kind     CorrectionKind
-	// Score and ReachedAt are the entry that CorrectionSet puts on the board; nil
+	// Points and ReachedAt are the entry that CorrectionSet puts on the board; nil
 	// otherwise.
-	Score     *int64
+	Points    *Points `gorm:"column:score"`
 	ReachedAt *time.Time
 	// Reason and Actor say why it was made, and by whom.
 	Reason string
 	Actor  string
-	// BeforeScore and BeforeAt are the user's entry in the bucket of Day when the
+	// BeforePoints and BeforeAt are the user's entry in the bucket of Day when the
 	// correction was made; nil if there was none.
-	BeforeScore *int64
-	BeforeAt    *time.Time
-	CreatedAt   time.Time
+	BeforePoints *Points `gorm:"column:before_score"`
+	BeforeAt     *time.Time
+	CreatedAt    time.Time
 	// LiftedAt is nil while the correction holds.
 	LiftedAt   *time.Time
 	LiftedBy   string

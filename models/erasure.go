@@ -75,6 +75,9 @@ type ExportSection struct {
 	Name string
 	// All parameters of Query are the row id.
 	Query string
+	// Points names the columns of Query that hold points, which are shown as scores. Such a query
+	// also has score_order and max_score of their bucket, which are not shown.
+	Points []string
 	// Key holds columns of which no two rows have the same. It is the order in which pages
 	// are read.
 	Key []string

@@ -11,7 +11,7 @@ type ScoreEvent struct {
 	// board, an hour such as 2026112013 on a rolling board.
 	Total string
 	User  RowID `gorm:"column:user_id"`
-	// Delta is what it adds or, where the best counts, its result.
+	// Delta is what it adds or, where the best counts, its result; in points, as scores are here.
 	Delta int64
 	// AcceptedAt is the server's time when it was accepted.
 	AcceptedAt time.Time

@@ -2,7 +2,8 @@ package models
 
 import "cmp"
 
-// Sum is the sum of the scores of a user's days. The zero Sum has no days.
+// Sum is the sum of the scores of a user's days, on a board that ranks the highest score first. The
+// zero Sum has no days.
 type Sum struct {
 	Score int64
 	// Days is the number of days with a score.

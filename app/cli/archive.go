@@ -108,7 +108,7 @@ func (p *program) archive(ctx context.Context, a *app.App, buckets []*models.Buc
 			continue
 		}
 		fmt.Fprintf(p.stdout, "%s: run %d moved %d entries; the archive holds %d, sum of scores %d, in %v\n",
-			name, run.Run, run.Moved, run.Entries, run.ScoreSum, time.Since(start).Round(time.Millisecond))
+			name, run.Run, run.Moved, run.Entries, b.ScoreSum(run.Entries, run.PointsSum), time.Since(start).Round(time.Millisecond))
 	}
 	return errors.Join(failed...)
 }

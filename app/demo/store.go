@@ -167,7 +167,7 @@ func (p *people) closedDay(bucket *models.Bucket, rows []models.RowID) ([]models
 		if p.rng.Float64() < 0.03 {
 			continue // the phone stayed at home
 		}
-		composite, err := codec.Encode(dailyScore(p.stepsAfter(position, 24)*factor), codec.Cut(models.TimestampOf(reachedAt)))
+		composite, err := codec.Encode(bucket.Points(dailyScore(p.stepsAfter(position, 24)*factor)), codec.Cut(models.TimestampOf(reachedAt)))
 		if err != nil {
 			return nil, err
 		}

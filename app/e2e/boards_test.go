@@ -42,6 +42,7 @@ func testCallsOnOtherKindsOfBoards(t *testing.T, env *testenv.Env) {
 			MaxScore    int64  `json:"max_score"`
 			Unit        string `json:"unit"`
 			TickMS      int64  `json:"tick_ms"`
+			Order       string `json:"order"`
 			Global      string `json:"global"`
 			WindowHours *int   `json:"window_hours"`
 			Current     struct {

@@ -77,7 +77,7 @@ func largestComposites(t testing.TB, bucket *models.Bucket, messages [][]byte) m
 	codec, largest := score.Of(bucket), make(map[models.RowID]models.Composite)
 	for _, m := range messages {
 		if u, err := ingest.DecodeUpdate(m); err == nil {
-			composite, err := codec.Encode(u.Score, codec.Cut(u.ReachedAt))
+			composite, err := codec.Encode(bucket.Points(u.Score), codec.Cut(u.ReachedAt))
 			if err != nil {
 				t.Fatal(err)
 			}

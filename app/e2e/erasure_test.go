@@ -221,7 +221,7 @@ func (s *server) raiseLate(scores map[models.RowID]int64) {
 	bucket := testenv.Must(s.app.Catalog.Buckets.Load(s.t.Context(), "steps", "20261120"))
 	var raises []models.Raise
 	for user, points := range scores {
-		composite := testenv.Must(score.Of(bucket).Encode(points, models.TimestampOf(testenv.Noon)))
+		composite := testenv.Must(score.Of(bucket).Encode(bucket.Points(points), models.TimestampOf(testenv.Noon)))
 		raises = append(raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: user, Composite: composite}})
 	}
 	if errs := s.app.Entries.Raise(s.t.Context(), raises); errs != nil {

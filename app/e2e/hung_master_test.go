@@ -118,7 +118,7 @@ func TestAHungMasterDelaysTheIncrementsOfItsOwnUsersOnly(t *testing.T) {
 	shown := func(user models.RowID) int64 {
 		composites := testenv.Must(s.app.Entries.Composites(t.Context(), bucket, []models.RowID{user}))
 		points, _ := score.Of(bucket).Decode(composites[0])
-		return points
+		return bucket.Score(points)
 	}
 	for user := range models.RowID(60) {
 		give(user+1, 1)

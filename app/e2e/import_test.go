@@ -64,7 +64,7 @@ func (i *importer) board(date string) []string {
 	for _, e := range entries {
 		row := testenv.Must(models.ParseRowID(e.Member.(string)))
 		points, at := score.Of(bucket).Decode(models.Composite(e.Score))
-		lines = append(lines, fmt.Sprintf("%s %d %s", users[row], points, testenv.Must(at.MarshalText())))
+		lines = append(lines, fmt.Sprintf("%s %d %s", users[row], bucket.Score(points), testenv.Must(at.MarshalText())))
 	}
 	return lines
 }

@@ -125,7 +125,7 @@ Boards are stored when ` + "`serve`" + ` starts. A bucket (a day, an event) keep
 definition that it was made with, in the two hours before it begins: a change of
 ` + "`time_zone`, `open_days`, `max_score`, `shards`" + ` or ` + "`change_stream`" + ` takes effect with the
 next day that is made. ` + "`serve`" + ` refuses a change of an event or rolling board that is under
-way, and of a board's kind. ` + "`POST /v1/admin/boards`" + ` defines a board while the service runs.
+way, and of a board's kind and order. ` + "`POST /v1/admin/boards`" + ` defines a board while the service runs.
 `
 
 const webhooksTail = `

@@ -320,7 +320,7 @@ func Bucket(shards int) *models.Bucket {
 	return &models.Bucket{
 		Board: "steps", Name: "20261120",
 		StartsAt: start, EndsAt: start.Add(24 * time.Hour), ClosesAt: start.Add(72 * time.Hour),
-		TickMS: 1, TimeBits: 28, MaxScore: 100_000, Shards: shards,
+		TickMS: 1, TimeBits: 28, MaxScore: 100_000, Order: models.OrderHigh, Shards: shards,
 		Day: models.DateOf(start.Add(24 * time.Hour)), ColdAt: start.Add(4 * 24 * time.Hour),
 	}
 }

@@ -49,7 +49,7 @@ func (c *coldDays) write() {
 	for i := range raises {
 		points := rand.Int64N(20_000)
 		c.sums[day.String()] += points
-		composite := testenv.Must(score.Of(bucket).Encode(points, models.TimestampOf(bucket.StartsAt.Add(time.Hour))))
+		composite := testenv.Must(score.Of(bucket).Encode(bucket.Points(points), models.TimestampOf(bucket.StartsAt.Add(time.Hour))))
 		raises[i] = models.Raise{Bucket: bucket, Entry: models.Entry{User: models.RowID(i + 1), Composite: composite}}
 	}
 	for _, err := range c.store.Raise(c.t.Context(), raises) {

@@ -184,7 +184,7 @@ func (g *givers) check(st *stores.Stores, keys keys.Builder) {
 			}
 			for i, user := range users {
 				if points, _ := score.Of(bucket).Decode(composites[i]); points > 0 {
-					got[user] = points
+					got[user] = bucket.Score(points)
 				}
 			}
 			return got

@@ -127,7 +127,7 @@ func CheckPromised(t testing.TB, env *testenv.Env, rdb redis.UniversalClient, bu
 		t.Fatal(err)
 	}
 	for i, user := range users {
-		if total, _ := score.Of(bucket).Decode(composites[i]); total < promised[user] || total > sent[user] {
+		if total, _ := score.Of(bucket).Decode(composites[i]); int64(total) < promised[user] || int64(total) > sent[user] {
 			t.Errorf("user %v has %[4]d; %[2]d were accepted, %[3]d sent", user, promised[user], sent[user], total)
 		}
 	}
@@ -164,7 +164,7 @@ func (u *Uploads) Applied(t testing.TB, env *testenv.Env, rdb redis.UniversalCli
 			if err != nil {
 				return false
 			}
-			if total, _ := score.Of(bucket).Decode(models.Composite(composite)); total < u.Promised[user] {
+			if total, _ := score.Of(bucket).Decode(models.Composite(composite)); int64(total) < u.Promised[user] {
 				return false
 			}
 		}

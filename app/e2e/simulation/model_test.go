@@ -213,7 +213,7 @@ func correctedValue(c *models.Correction) *value {
 	if c.Kind == models.CorrectionExclude {
 		return nil
 	}
-	return &value{*c.Score, models.TimestampOf(*c.ReachedAt)}
+	return &value{int64(*c.Points), models.TimestampOf(*c.ReachedAt)}
 }
 
 // notShown reports whether a user's scores are not shown to a viewer.

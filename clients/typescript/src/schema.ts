@@ -1708,6 +1708,11 @@ export interface components {
              */
             open_days: number | null;
             /**
+             * @description Which score ranks first, and is the best of a day: the highest or the lowest
+             * @enum {string}
+             */
+            order: "high" | "low";
+            /**
              * @description sum: increments add up; best: the best counts
              * @enum {string}
              */
@@ -1849,6 +1854,11 @@ export interface components {
              * @description How many days before today take uploads on a daily board; null on other boards
              */
             open_days: number | null;
+            /**
+             * @description Which score ranks first, and is the best of a day: the highest or the lowest
+             * @enum {string}
+             */
+            order: "high" | "low";
             /**
              * Format: int64
              * @description Scores above this are listed by GET /v1/admin/reviews; 0 for none
@@ -2736,6 +2746,12 @@ export interface components {
              * @description How many days before today take uploads; 2 if it is left out; daily boards only
              */
             open_days?: number;
+            /**
+             * @description Which score ranks first: the highest, or with low the lowest, such as the fastest lap; low on daily boards only, which then have no review_above
+             * @default high
+             * @enum {string}
+             */
+            order: "high" | "low";
             /**
              * Format: int64
              * @description Scores above this are listed by GET /v1/admin/reviews; less than max_score; 0 for none

@@ -139,7 +139,7 @@ func (f *fixture) mustArchive(b *models.Bucket) models.ArchiveRun {
 // entry returns the entry of a score reached at the given time.
 func entry(t testing.TB, b *models.Bucket, user models.RowID, points int64, at time.Time) models.Entry {
 	t.Helper()
-	c, err := score.Of(b).Encode(points, models.TimestampOf(at))
+	c, err := score.Of(b).Encode(b.Points(points), models.TimestampOf(at))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ func (f *fixture) lastRun() models.ArchiveRun {
 	if err != nil || len(runs) != 1 {
 		f.t.Fatalf("runs %+v, %v", runs, err)
 	}
-	return runs[0]
+	return runs[0].ArchiveRun
 }
 
 // mustFail archives a bucket, expects that to fail, and returns the error.

@@ -32,7 +32,7 @@ func measureArchive(b *testing.B, users int) {
 	chunk := make([]models.Entry, 0, 10_000)
 	for user := range users {
 		at := models.TimestampOf(bucket.StartsAt.Add(time.Duration(rng.Int64N(int64(20 * time.Hour)))))
-		c, err := score.Of(bucket).Encode(rng.Int64N(20_000), at)
+		c, err := score.Of(bucket).Encode(models.Points(rng.Int64N(20_000)), at)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -78,13 +78,13 @@ func (w *archiveWorld) correct() {
 	before := at.Time()
 	c := models.Correction{
 		Board: w.bucket.Board, Bucket: &w.bucket.Name, Day: w.bucket.Day, User: user, Kind: models.CorrectionExclude,
-		BeforeScore: &points, BeforeAt: &before, CreatedAt: w.clock.Now(), Hot: !w.complete(),
+		BeforePoints: &points, BeforeAt: &before, CreatedAt: w.clock.Now(), Hot: !w.complete(),
 	}
 	w.held[user] = 0
 	if w.rng.IntN(2) == 0 {
-		set := w.rng.Int64N(points + 1)
-		c.Kind, c.Score, c.ReachedAt = models.CorrectionSet, &set, &before
-		w.held[user] = entry(w.t, w.bucket, user, set, before).Composite
+		set := models.Points(w.rng.Int64N(int64(points) + 1))
+		c.Kind, c.Points, c.ReachedAt = models.CorrectionSet, &set, &before
+		w.held[user] = entry(w.t, w.bucket, user, w.bucket.Score(set), before).Composite
 	}
 	w.exec(w.db.Create(&c))
 	w.pend(user)
@@ -296,7 +296,7 @@ func (w *archiveWorld) check() {
 	for _, e := range shown[:min(3, len(shown))] {
 		days := testenv.Must(w.service.Days(w.t.Context(), w.bucket.Board, e.User, w.bucket.Day, w.bucket.Day))
 		points, at := score.Of(w.bucket).Decode(e.Composite)
-		if rank := int64(slices.Index(shown, e) + 1); days[0].Rank != rank || days[0].Score != points || days[0].ReachedAt != at {
+		if rank := int64(slices.Index(shown, e) + 1); days[0].Rank != rank || days[0].Points != points || days[0].ReachedAt != at {
 			w.t.Errorf("the history has %+v, want rank %d, %d at %v", days[0], rank, points, at)
 		}
 	}

@@ -178,7 +178,7 @@ func TestDropExpired(t *testing.T) {
 			t.Fatalf("%d days, %v", len(days), err)
 		}
 		for _, d := range days {
-			if d.Rank != 0 || d.Score != 0 {
+			if d.Rank != 0 || d.Points != 0 {
 				t.Errorf("a dropped day: %+v", d)
 			}
 		}

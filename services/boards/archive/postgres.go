@@ -232,7 +232,7 @@ func (p *postgres) stage(ctx context.Context, db *gorm.DB, rows *rowReader) erro
 					cause = err
 					return nil, err
 				}
-				values[0], values[1], values[2], values[3] = r.rank, int64(r.user), r.score, r.reachedAt.Time()
+				values[0], values[1], values[2], values[3] = r.rank, int64(r.user), int64(r.points), r.reachedAt.Time()
 				return values, nil
 			}))
 		return err
@@ -254,7 +254,7 @@ func sumQuery(from string) string {
 
 // sum adds up the rows that follow FROM.
 func (p *postgres) sum(tx *gorm.DB, from string, args ...any) (t totals, err error) {
-	err = tx.Raw(sumQuery(from), args...).Row().Scan(&t.rows, &t.scoreSum, &t.hash)
+	err = tx.Raw(sumQuery(from), args...).Row().Scan(&t.rows, &t.pointsSum, &t.hash)
 	return t, models.Wrap("sum up "+strings.Fields(from)[0], err)
 }
 
@@ -267,7 +267,7 @@ func (p *postgres) composites(ctx context.Context, bucket *models.Bucket, users 
 	}
 	composites := make([]models.Composite, len(users))
 	codec := score.Of(bucket)
-	err := p.eachScore(ctx, func(user, points int64, reachedAt time.Time) (err error) {
+	err := p.eachScore(ctx, func(user int64, points models.Points, reachedAt time.Time) (err error) {
 		composites[index[user]], err = composite(codec, points, reachedAt)
 		return err
 	}, `SELECT user_id, score, reached_at FROM archived_scores WHERE board = $1 AND day = $2 AND user_id = ANY($3)`,
@@ -282,7 +282,7 @@ func (p *postgres) stored(ctx context.Context, raises []models.Raise) ([]models.
 		boards[i], days[i], users[i] = r.Bucket.Board, r.Bucket.Day.UTC(), int64(r.User)
 	}
 	composites := make([]models.Composite, len(raises))
-	err := p.eachScore(ctx, func(position, points int64, reachedAt time.Time) (err error) {
+	err := p.eachScore(ctx, func(position int64, points models.Points, reachedAt time.Time) (err error) {
 		composites[position-1], err = composite(score.Of(raises[position-1].Bucket), points, reachedAt)
 		return err
 	}, `SELECT r.position, s.score, s.reached_at
@@ -291,12 +291,13 @@ func (p *postgres) stored(ctx context.Context, raises []models.Raise) ([]models.
 	return composites, err
 }
 
-// eachScore calls do for each row of a query: a number that identifies it, a score, and when
-// that was reached.
-func (p *postgres) eachScore(ctx context.Context, do func(id, points int64, reachedAt time.Time) error, query string, args ...any) error {
+// eachScore calls do for each row of a query: a number that identifies it, points, and when
+// they were reached.
+func (p *postgres) eachScore(ctx context.Context, do func(id int64, points models.Points, reachedAt time.Time) error, query string, args ...any) error {
 	var (
-		id, points int64
-		reachedAt  time.Time
+		id        int64
+		points    models.Points
+		reachedAt time.Time
 	)
 	return eachRow(ctx, p.reads, []any{&id, &points, &reachedAt}, func() error { return do(id, points, reachedAt) }, query, args...)
 }
@@ -345,7 +346,7 @@ func (p *postgres) window(ctx context.Context, bucket *models.Bucket, at models.
 	var found []struct {
 		Total, Before, Rank int64
 		UserID              models.RowID
-		Score               int64
+		Points              models.Points `gorm:"column:score"`
 		ReachedAt           *time.Time
 	}
 	err := p.reads.WithContext(ctx).Raw(fmt.Sprintf(windowQuery, aheadOfPosition), map[string]any{
@@ -361,7 +362,7 @@ func (p *postgres) window(ctx context.Context, bucket *models.Bucket, at models.
 		if r.ReachedAt == nil {
 			continue // the window is empty
 		}
-		if rows[i].Composite, err = composite(codec, r.Score, *r.ReachedAt); err != nil {
+		if rows[i].Composite, err = composite(codec, r.Points, *r.ReachedAt); err != nil {
 			return nil, err
 		}
 	}
@@ -373,14 +374,14 @@ func (p *postgres) first(tx *gorm.DB, bucket *models.Bucket, n int) ([]row, erro
 	var found []struct {
 		Rank      int64
 		UserID    models.RowID
-		Score     int64
+		Points    models.Points `gorm:"column:score"`
 		ReachedAt time.Time
 	}
 	err := tx.Table("archived_scores").Where("board = ? AND day = ? AND rank <= ?", bucket.Board, bucket.Day, n).
 		Order("rank").Find(&found).Error
 	rows := make([]row, len(found))
 	for i, r := range found {
-		rows[i] = row{rank: r.Rank, user: r.UserID, score: r.Score, reachedAt: models.TimestampOf(r.ReachedAt)}
+		rows[i] = row{rank: r.Rank, user: r.UserID, points: r.Points, reachedAt: models.TimestampOf(r.ReachedAt)}
 	}
 	return rows, err
 }

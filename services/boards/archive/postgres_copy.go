@@ -16,7 +16,7 @@ import (
 // Copy copies the rows of an archived bucket from the archive of one database, SQLite, into that of
 // another, Postgres, and calls within in the transaction that stores them. It returns an error, and stores
 // nothing, unless Postgres then has the rows that the bucket's latest complete run has counted, by
-// their number, sum of scores and hash. A bucket without rows, whose month was dropped, has nothing to
+// their number, sum of points and hash. A bucket without rows, whose month was dropped, has nothing to
 // count. A query of SQLite, and a transaction of five statements; it holds few rows at a time.
 func Copy(ctx context.Context, from *gorm.DB, to *pgxpool.Pool, bucket *models.Bucket, within func(pgx.Tx) error) error {
 	target := &postgres{pool: to}
@@ -37,7 +37,7 @@ func Copy(ctx context.Context, from *gorm.DB, to *pgxpool.Pool, bucket *models.B
 		}
 		var stored totals
 		err = tx.QueryRow(ctx, sumQuery(`archived_scores WHERE board = $1 AND day = $2`), bucket.Board, bucket.Day.UTC()).
-			Scan(&stored.rows, &stored.scoreSum, &stored.hash)
+			Scan(&stored.rows, &stored.pointsSum, &stored.hash)
 		if err != nil {
 			return fmt.Errorf("sum up %s %s: %w", bucket.Board, bucket.Name, err)
 		}
@@ -57,7 +57,7 @@ func counted(db *gorm.DB, bucket *models.Bucket) (t totals, err error) {
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return t, errNoRun
 	}
-	return totals{rows: run.Entries, scoreSum: run.ScoreSum, hash: run.Hash}, err
+	return totals{rows: run.Entries, pointsSum: run.PointsSum, hash: run.Hash}, err
 }
 
 // copyRows copies the current rows of a bucket and returns how many there are.
@@ -84,7 +84,7 @@ func copyRows(ctx context.Context, from *gorm.DB, tx pgx.Tx, bucket *models.Buck
 				return nil, err
 			}
 			points, reachedAt := codec.Decode(composite)
-			return []any{user, points, reachedAt.Time(), rank, day, bucket.Board}, nil
+			return []any{user, int64(points), reachedAt.Time(), rank, day, bucket.Board}, nil
 		}))
 	return copied, errors.Join(err, rows.Err())
 }

@@ -164,7 +164,7 @@ func (p *postgres) runsUnderWay(ctx context.Context) (n int64, err error) {
 // exportQuery looks each day up in the primary key.
 func (*postgres) exportQuery() string {
 	return `
-		SELECT b.board, b.day AS date, a.score, a.reached_at, a.rank FROM board_buckets b
+		SELECT b.board, b.day AS date, a.score, a.reached_at, a.rank, b.score_order, b.max_score FROM board_buckets b
 		CROSS JOIN LATERAL (
 			SELECT * FROM archived_scores s WHERE s.day = b.day AND s.user_id = ? AND s.board = b.board OFFSET 0
 		) AS a`

@@ -105,7 +105,7 @@ func (t *transfer) stageTotals() (staged totals, err error) {
 	}
 	counted := totals{hash: staged.hash}
 	err = t.tx.Raw(`SELECT count(*), coalesce(CAST(sum(score) AS bigint), 0) FROM score_totals WHERE `+existingTotals, namesOf(t.bucket)).
-		Row().Scan(&counted.rows, &counted.scoreSum)
+		Row().Scan(&counted.rows, &counted.pointsSum)
 	if err != nil {
 		return staged, fmt.Errorf("sum up the ledger: %w", err)
 	}

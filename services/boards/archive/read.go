@@ -66,13 +66,13 @@ type Day struct {
 	// Archived reports whether the archive has the bucket. The fields below are
 	// zero if it does not, or if the user has no score.
 	Archived  bool
-	Score     int64
+	Points    models.Points
 	ReachedAt models.Timestamp
 	Rank      int64 // 0 without a score
 	Total     int64
 }
 
-// composite encodes the score and time of a row, as they were before archiving.
-func composite(codec score.Codec, points int64, reachedAt time.Time) (models.Composite, error) {
+// composite encodes the points and time of a row, as they were before archiving.
+func composite(codec score.Codec, points models.Points, reachedAt time.Time) (models.Composite, error) {
 	return codec.Encode(points, models.TimestampOf(reachedAt))
 }

@@ -45,9 +45,9 @@ func resultOf(b *models.Bucket, kind models.Kind, revision int, entries []models
 	}
 	for i, e := range entries {
 		points, reachedAt := score.Of(b).Decode(e.Composite)
-		r.ScoreSum += points
+		r.ScoreSum += b.Score(points)
 		if i < 100 {
-			r.Top = append(r.Top, results.TopEntry{User: e.User, Score: points, ReachedAt: reachedAt})
+			r.Top = append(r.Top, results.TopEntry{User: e.User, Score: b.Score(points), ReachedAt: reachedAt})
 		}
 	}
 	return r

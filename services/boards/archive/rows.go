@@ -175,7 +175,7 @@ func (rows *rowReader) next() (r row, ok bool, err error) {
 		heap.Fix(&rows.parts, 0)
 	}
 	points, reachedAt := rows.codec.Decode(entry.Composite)
-	r = row{rank: rows.totals.rows + 1, user: entry.User, score: points, reachedAt: reachedAt}
+	r = row{rank: rows.totals.rows + 1, user: entry.User, points: points, reachedAt: reachedAt}
 	rows.totals.add(r)
 	if rows.totals.rows%rows.progressEvery == 0 {
 		rows.progress(rows.totals.rows)

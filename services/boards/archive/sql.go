@@ -171,7 +171,7 @@ func (s *Store) unfinished(ctx context.Context, coldBefore time.Time) ([]*models
 
 // bucketColumns holds the columns of a models.Bucket. With b.* a prepared statement
 // would fail once when a column is added.
-const bucketColumns = `b.board, b.bucket, b.starts_at, b.ends_at, b.closes_at, b.tick_ms, b.time_bits, b.max_score, b.shards,
+const bucketColumns = `b.board, b.bucket, b.starts_at, b.ends_at, b.closes_at, b.tick_ms, b.time_bits, b.max_score, b.score_order, b.shards,
 	b.window_hours, b.best, b.from_ledger, b.change_stream, b.day, b.cold_at, b.final_at, b.created_at`
 
 // archived lists the buckets that have a complete run, each with the number of
@@ -220,10 +220,35 @@ type RunsQuery struct {
 	Limit  int
 }
 
+// ListedRun is a run with the sum of the scores of the bucket, 0 until it is complete.
+type ListedRun struct {
+	models.ArchiveRun
+	ScoreSum int64 `gorm:"-"`
+}
+
 // Runs returns a page of runs, newest first. One query.
-func (s *Service) Runs(ctx context.Context, q RunsQuery) ([]models.ArchiveRun, error) {
-	db := s.store.reads.WithContext(ctx).Where(&models.ArchiveRun{Board: q.Board, Bucket: q.Bucket, State: q.State})
-	runs, err := cursor.Newest[models.ArchiveRun](db, "id", q.Before, q.Limit)
+func (s *Service) Runs(ctx context.Context, q RunsQuery) ([]ListedRun, error) {
+	db := s.store.reads.WithContext(ctx).Table("board_archives AS a").
+		Select(`a.id, a.board, a.bucket, a.run, a.shards, a.state, a.attempts, a.moved, a.entries, a.score_sum, a.hash, a.started_at, a.finished_at,
+			a.error, b.score_order, b.max_score`).
+		Joins("LEFT JOIN board_buckets b ON b.board = a.board AND b.bucket = a.bucket")
+	for _, filter := range [][2]string{{"a.board", q.Board}, {"a.bucket", q.Bucket}, {"a.state", string(q.State)}} {
+		if filter[1] != "" {
+			db = db.Where(filter[0]+" = ?", filter[1])
+		}
+	}
+	type row struct {
+		ListedRun
+		ScoreOrder models.Order
+		MaxScore   int64
+	}
+	rows, err := cursor.Newest[row](db, "a.id", q.Before, q.Limit)
+	runs := make([]ListedRun, len(rows))
+	for i, r := range rows {
+		bucket := models.Bucket{Order: r.ScoreOrder, MaxScore: r.MaxScore}
+		r.ScoreSum = bucket.ScoreSum(r.Entries, r.PointsSum)
+		runs[i] = r.ListedRun
+	}
 	return runs, models.Public("list archive runs", err)
 }
 
@@ -235,12 +260,12 @@ type windowRow struct {
 	Composite           models.Composite // 0 if the window has no entry
 }
 
-// dayRow is a bucket with the user's row in it, if it is archived and the user has one: score and
+// dayRow is a bucket with the user's row in it, if it is archived and the user has one: points and
 // time, or both in a composite.
 type dayRow struct {
 	models.Bucket
 	Total     *int64
-	Score     *int64
+	Points    *models.Points `gorm:"column:score"`
 	ReachedAt *time.Time
 	Composite *models.Composite
 	Rank      *int64
@@ -269,9 +294,9 @@ func (s *Service) Days(ctx context.Context, boardName string, user models.RowID,
 		if r.Total != nil && r.Rank != nil {
 			day.Rank, day.Total = *r.Rank, *r.Total
 			if r.Composite != nil {
-				day.Score, day.ReachedAt = score.Of(day.Bucket).Decode(*r.Composite)
+				day.Points, day.ReachedAt = score.Of(day.Bucket).Decode(*r.Composite)
 			} else {
-				day.Score, day.ReachedAt = *r.Score, models.TimestampOf(*r.ReachedAt)
+				day.Points, day.ReachedAt = *r.Points, models.TimestampOf(*r.ReachedAt)
 			}
 		}
 		days[i] = day

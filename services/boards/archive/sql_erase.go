@@ -28,6 +28,6 @@ func (s *Service) Erase(ctx context.Context, user models.RowID) (changed int64, 
 func (s *Service) Subject() models.Subject {
 	return models.Subject{
 		Name: "archive", Tables: []string{"archived_scores", "archived_ranks"}, AfterCorrections: true, Erase: s.Erase,
-		Export: []models.ExportSection{{Name: "archived_scores", Key: []string{"b.day", "b.board"}, Query: s.store.storage.exportQuery()}},
+		Export: []models.ExportSection{{Name: "archived_scores", Key: []string{"b.day", "b.board"}, Points: []string{"score"}, Query: s.store.storage.exportQuery()}},
 	}
 }

@@ -49,7 +49,7 @@ func (s *Service) storeRun(ctx context.Context, m *move, run *models.ArchiveRun)
 		return err
 	}
 	run.State, run.FinishedAt = models.ArchiveComplete, &now
-	run.Entries, run.ScoreSum, run.Hash = stored.rows, stored.scoreSum, stored.hash
+	run.Entries, run.PointsSum, run.Hash = stored.rows, stored.pointsSum, stored.hash
 	return nil
 }
 
@@ -59,7 +59,7 @@ func (s *Store) completeRun(tx *gorm.DB, m *move, moved int64, stored totals, no
 	err := tx.Exec(`
 		UPDATE board_archives SET state = 'complete', moved = ?, entries = ?, score_sum = ?, hash = ?, finished_at = ?, error = ''
 		WHERE board = ? AND bucket = ? AND run = ?`,
-		moved, stored.rows, stored.scoreSum, stored.hash, now, m.bucket.Board, m.bucket.Name, m.run).Error
+		moved, stored.rows, stored.pointsSum, stored.hash, now, m.bucket.Board, m.bucket.Name, m.run).Error
 	if err != nil {
 		return fmt.Errorf("complete run: %w", err)
 	}
@@ -91,9 +91,9 @@ func (s *Store) addResult(tx *gorm.DB, bucket *models.Bucket, stored totals) err
 	if err != nil {
 		return fmt.Errorf("read the first entries: %w", err)
 	}
-	result := results.Result{Total: stored.rows, ScoreSum: stored.scoreSum, Top: []results.TopEntry{}}
+	result := results.Result{Total: stored.rows, PointsSum: stored.pointsSum, Top: []results.Entry{}}
 	for _, r := range first {
-		result.Top = append(result.Top, results.TopEntry{User: r.user, Score: r.score, ReachedAt: r.reachedAt})
+		result.Top = append(result.Top, results.Entry{User: r.user, Points: r.points, ReachedAt: r.reachedAt})
 	}
 	return results.Add(s.outbox, tx, bucket, result)
 }

@@ -150,7 +150,7 @@ func (s *sqlite) first(tx *gorm.DB, bucket *models.Bucket, n int) ([]row, error)
 // rowOf returns the row of an entry.
 func rowOf(codec score.Codec, e models.Entry, rank int64) row {
 	points, reachedAt := codec.Decode(e.Composite)
-	return row{rank: rank, user: e.User, score: points, reachedAt: reachedAt}
+	return row{rank: rank, user: e.User, points: points, reachedAt: reachedAt}
 }
 
 // dayOf implements storage.
@@ -190,7 +190,7 @@ func (s *sqlite) sums(
 		}
 		if entry.User != 0 && day.EndsAt.After(after[entry.User].After) {
 			r := rowOf(score.Of(&b), entry, 0)
-			sums[entry.User] = sums[entry.User].Plus(models.Sum{Score: r.score, Days: 1, ReachedAt: r.reachedAt})
+			sums[entry.User] = sums[entry.User].Plus(models.Sum{Score: int64(r.points), Days: 1, ReachedAt: r.reachedAt})
 		}
 		return nil
 	})
@@ -224,7 +224,7 @@ func heldIn(db *gorm.DB, bucket *models.Bucket) (held, error) {
 	for _, c := range rows {
 		h[c.User] = 0
 		if c.Kind == models.CorrectionSet {
-			if h[c.User], err = composite(score.Of(bucket), *c.Score, *c.ReachedAt); err != nil {
+			if h[c.User], err = composite(score.Of(bucket), *c.Points, *c.ReachedAt); err != nil {
 				return nil, fmt.Errorf("correction of a score: %w", err)
 			}
 		}
@@ -257,7 +257,7 @@ func scores(bucket *models.Bucket, query *gorm.DB) ([]models.Entry, error) {
 	}
 	list := make([]models.Entry, len(rows))
 	for i, r := range rows {
-		c, err := composite(score.Of(bucket), r.Score, r.ReachedAt)
+		c, err := composite(score.Of(bucket), models.Points(r.Score), r.ReachedAt)
 		if err != nil {
 			return nil, err
 		}

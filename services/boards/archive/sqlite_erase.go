@@ -166,7 +166,7 @@ func (s *sqlite) runsUnderWay(ctx context.Context) (n int64, err error) {
 // exportQuery decodes composites as score.Codec does.
 func (*sqlite) exportQuery() string {
 	return `SELECT b.board, b.day AS date, s.composite >> b.time_bits AS score, strftime('%Y-%m-%dT%H:%M:%fZ', unixepoch(b.starts_at, 'subsec')
-			+ ((1 << b.time_bits) - 1 - (s.composite & ((1 << b.time_bits) - 1))) * b.tick_ms / 1000.0, 'unixepoch') AS reached_at, s.rank
+			+ ((1 << b.time_bits) - 1 - (s.composite & ((1 << b.time_bits) - 1))) * b.tick_ms / 1000.0, 'unixepoch') AS reached_at, s.rank, b.score_order, b.max_score
 		FROM archive_versions v CROSS JOIN archived_scores s ON s.version = v.version AND s.user_id = ?
 		JOIN board_buckets b ON b.board = v.board AND b.bucket = v.bucket WHERE v.state = 'current'`
 }

@@ -289,7 +289,7 @@ type reportedScore struct {
 	Board     string
 	Bucket    string
 	UserID    models.RowID
-	Score     int64
+	Points    models.Points `gorm:"column:score"`
 	ReachedAt time.Time
 }
 
@@ -298,7 +298,7 @@ func keepReported(tx *gorm.DB, bucket *models.Bucket, codec score.Codec, reporte
 	rows := make([]reportedScore, len(reported))
 	for i, e := range reported {
 		points, reachedAt := codec.Decode(e.Composite)
-		rows[i] = reportedScore{Board: bucket.Board, Bucket: bucket.Name, UserID: e.User, Score: points, ReachedAt: reachedAt.Time()}
+		rows[i] = reportedScore{Board: bucket.Board, Bucket: bucket.Name, UserID: e.User, Points: points, ReachedAt: reachedAt.Time()}
 	}
 	if len(rows) == 0 {
 		return nil

@@ -11,31 +11,32 @@ import (
 type row struct {
 	rank      int64
 	user      models.RowID
-	score     int64
+	points    models.Points
 	reachedAt models.Timestamp
 }
 
 // totals is a checksum of rows that does not depend on their order, so that two
 // stores can be compared without sorting.
 type totals struct {
-	rows, scoreSum int64
+	rows      int64
+	pointsSum models.Points
 	// hash is the exclusive or of the rows' hashes.
 	hash int64
 }
 
 func (t *totals) add(r row) {
 	t.rows++
-	t.scoreSum += r.score
+	t.pointsSum += r.points
 	t.hash ^= r.hash()
 }
 
 func (t totals) String() string {
-	return fmt.Sprintf("%d rows, sum of scores %d, hash %016x", t.rows, t.scoreSum, uint64(t.hash))
+	return fmt.Sprintf("%d rows, sum of points %d, hash %016x", t.rows, t.pointsSum, uint64(t.hash))
 }
 
 // hash returns the hash of a row that postgres.sum computes in SQL.
 func (r row) hash() int64 {
-	return hash64(int64(r.user), hash64(r.score, hash64(int64(r.reachedAt), hash64(r.rank, 0))))
+	return hash64(int64(r.user), hash64(int64(r.points), hash64(int64(r.reachedAt), hash64(r.rank, 0))))
 }
 
 // hash64 returns what Postgres's hashint8extended returns: both halves of the

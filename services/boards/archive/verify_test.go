@@ -50,8 +50,8 @@ func (f *fixture) frozenEntries(b *models.Bucket, run int, of models.EntryKey) (
 	return n
 }
 
-// sum returns the sum of the scores.
-func sum(b *models.Bucket, entries []models.Entry) (total int64) {
+// sum returns the sum of the points.
+func sum(b *models.Bucket, entries []models.Entry) (total models.Points) {
 	for _, e := range entries {
 		points, _ := score.Of(b).Decode(e.Composite)
 		total += points
@@ -60,7 +60,7 @@ func sum(b *models.Bucket, entries []models.Entry) (total int64) {
 }
 
 // verificationText matches the text of an ErrVerification.
-var verificationText = regexp.MustCompile(`verification failed: read (\d+) rows, sum of scores (\d+), hash ([0-9a-f]{16}); the archive would hold (\d+) rows, sum of scores (\d+), hash ([0-9a-f]{16})$`)
+var verificationText = regexp.MustCompile(`verification failed: read (\d+) rows, sum of points (\d+), hash ([0-9a-f]{16}); the archive would hold (\d+) rows, sum of points (\d+), hash ([0-9a-f]{16})$`)
 
 // checkTotals checks the figures in the text of an ErrVerification.
 func checkTotals(t testing.TB, text string, rows, scores, storedRows, storedScores int64) {
@@ -123,7 +123,7 @@ func TestVerificationOfANewBucket(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.corruptRows(corrupted.User, tt.how)
-			read, scores := int64(len(entries)), sum(b, entries)
+			read, scores := int64(len(entries)), int64(sum(b, entries))
 			for attempt := 1; attempt <= 2; attempt++ {
 				err := f.mustFail(b)
 				if !errors.Is(err, archive.ErrVerification) {
@@ -149,10 +149,10 @@ func TestVerificationOfANewBucket(t *testing.T) {
 				}
 			}
 			f.stopCorrupting()
-			if run := f.mustArchive(b); run.Run != 1 || run.Attempts != 3 || run.Error != "" || run.Entries != read || run.ScoreSum != scores {
+			if run := f.mustArchive(b); run.Run != 1 || run.Attempts != 3 || run.Error != "" || run.Entries != read || int64(run.PointsSum) != scores {
 				t.Errorf("after the repair: %+v", run)
 			}
-			if run := f.lastRun(); run.State != models.ArchiveComplete || run.Error != "" || run.Entries != read || run.ScoreSum != scores {
+			if run := f.lastRun(); run.State != models.ArchiveComplete || run.Error != "" || run.Entries != read || int64(run.PointsSum) != scores {
 				t.Errorf("after the repair the run is %+v", run)
 			}
 			f.checkArchived(b, ranked(entries))
@@ -179,7 +179,7 @@ func TestVerificationOnLocalStores(t *testing.T) {
 	if !errors.Is(err, archive.ErrVerification) || f.archive.Stats().Unverified.Load() != 1 {
 		t.Errorf("it fails by %v", err)
 	}
-	checkTotals(t, err.Error(), 20, sum(b, entries), 19, sum(b, entries[1:]))
+	checkTotals(t, err.Error(), 20, int64(sum(b, entries)), 19, int64(sum(b, entries[1:])))
 	f.checkWindow("failed", f.boards, b, ranked(entries))
 	f.checkWindow("failed", f.archive, b, nil)
 	if run := f.lastRun(); run.State != models.ArchiveFailed || run.Error == "" || run.Moved != 20 {
@@ -215,7 +215,7 @@ func TestVerificationOfAMerge(t *testing.T) {
 				t.Errorf("it fails with %v", err)
 			}
 			want := ranked(first, late)
-			rows, scores := int64(len(want)), sum(b, want)
+			rows, scores := int64(len(want)), int64(sum(b, want))
 			run := f.lastRun()
 			for _, text := range []string{err.Error(), run.Error} {
 				checkTotals(t, text, rows, scores, rows+tt.rows(old, points), scores+tt.scores(old, points))
@@ -235,7 +235,7 @@ func TestVerificationOfAMerge(t *testing.T) {
 				t.Errorf("due %v, %v", due, err)
 			}
 			f.stopCorrupting()
-			if run := f.mustArchive(b); run.Run != 2 || run.Attempts != 2 || run.Entries != rows || run.ScoreSum != scores {
+			if run := f.mustArchive(b); run.Run != 2 || run.Attempts != 2 || run.Entries != rows || int64(run.PointsSum) != scores {
 				t.Errorf("after the repair: %+v", run)
 			}
 			f.checkArchived(b, want)

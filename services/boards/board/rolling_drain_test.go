@@ -17,7 +17,7 @@ import (
 // hourly returns the update that carries a user's total of the hour at a
 // moment.
 func hourly(bucket *models.Bucket, user models.RowID, points int64, at time.Time) models.Raise {
-	composite := testenv.Must(score.Of(bucket).Encode(points, models.TimestampOf(at)))
+	composite := testenv.Must(score.Of(bucket).Encode(bucket.Points(points), models.TimestampOf(at)))
 	return models.Raise{Bucket: bucket, Entry: models.Entry{User: user, Composite: composite}}
 }
 
@@ -29,7 +29,7 @@ func scoreOf(ctx context.Context, t *testing.T, store board.Entries, bucket *mod
 		t.Fatal(err)
 	}
 	points, _ := score.Of(bucket).Decode(composites[0])
-	return points
+	return bucket.Score(points)
 }
 
 func drain(ctx context.Context, t *testing.T, store board.Entries, bucket *models.Bucket) int64 {

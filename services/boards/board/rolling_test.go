@@ -24,7 +24,7 @@ func rollingBucket(window, shards int, maxScore int64) *models.Bucket {
 	return &models.Bucket{
 		Board: fmt.Sprintf("active-%dh", window), Name: "live",
 		StartsAt: start, EndsAt: end, ClosesAt: end, ColdAt: end,
-		TickMS: 1000, TimeBits: 30, MaxScore: maxScore, Shards: shards, WindowHours: window,
+		TickMS: 1000, TimeBits: 30, MaxScore: maxScore, Order: models.OrderHigh, Shards: shards, WindowHours: window,
 	}
 }
 
@@ -87,7 +87,7 @@ func (l *ledger) add(user models.RowID, delta int64, at time.Time) []models.Rais
 
 // raise returns the update that carries a user's total.
 func (l *ledger) raise(user models.RowID, t total) models.Raise {
-	composite := testenv.Must(score.Of(l.bucket).Encode(t.score, models.TimestampOf(t.reachedAt)))
+	composite := testenv.Must(score.Of(l.bucket).Encode(models.Points(t.score), models.TimestampOf(t.reachedAt)))
 	return models.Raise{Bucket: l.bucket, Entry: models.Entry{User: user, Composite: composite}}
 }
 
@@ -124,7 +124,7 @@ func (l *ledger) check(ctx context.Context, t *testing.T, store board.Entries, n
 	got := make([]place, len(window.Behind))
 	for i, e := range window.Behind {
 		points, reachedAt := score.Of(l.bucket).Decode(e.Composite)
-		got[i] = place{e.User.String(), points, reachedAt.Time()}
+		got[i] = place{e.User.String(), l.bucket.Score(points), reachedAt.Time()}
 	}
 	if diff := gocmp.Diff(l.ranked(now), got); diff != "" {
 		t.Fatalf("%s at %v (-want +got):\n%s", l.bucket.Board, now, diff)
@@ -143,7 +143,7 @@ func checkSums(ctx context.Context, t *testing.T, store board.Entries, bucket *m
 			if models.HourOf(reachedAt.Time()) != part.Hour {
 				t.Fatalf("%v has a total of %v in hour %v", e.User, reachedAt.Time(), part.Hour)
 			}
-			sums[e.User] += points
+			sums[e.User] += bucket.Score(points)
 			last[e.User] = max(last[e.User], reachedAt)
 		}
 	}
@@ -152,7 +152,7 @@ func checkSums(ctx context.Context, t *testing.T, store board.Entries, bucket *m
 		if sum > bucket.MaxScore {
 			t.Fatalf("%v has %d, the largest score is %d", user, sum, bucket.MaxScore)
 		}
-		want[user] = testenv.Must(codec.Encode(sum, last[user]))
+		want[user] = testenv.Must(codec.Encode(models.Points(sum), last[user]))
 	}
 	for _, e := range testenv.Must(store.Window(ctx, bucket, board.Top, 0, 1_000_000)).Behind {
 		got[e.User] = e.Composite

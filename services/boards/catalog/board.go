@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -53,9 +54,8 @@ func NewBoard(def models.Board) (*Board, error) {
 	if def.WindowHours == 0 {
 		def.WindowHours = k.defaultWindow()
 	}
-	if def.Takes == "" {
-		def.Takes = k.takes()[0]
-	}
+	def.Takes = cmp.Or(def.Takes, k.takes()[0])
+	def.Order = cmp.Or(def.Order, models.OrderHigh)
 	if !slices.Contains(k.takes(), def.Takes) {
 		return fail("takes", "%q is not what %s boards take; use %v", def.Takes, def.Kind, k.takes())
 	}
@@ -68,6 +68,12 @@ func NewBoard(def models.Board) (*Board, error) {
 	}
 	if def.Global != models.AudienceUsers && def.Global != models.AudienceService {
 		return fail("global", "%q is neither users nor service", def.Global)
+	}
+	if def.Order != models.OrderHigh && def.Order != models.OrderLow {
+		return fail("order", "%q is neither high nor low", def.Order)
+	}
+	if def.Order == models.OrderLow && def.ReviewAbove != 0 {
+		return fail("review_above", "boards that rank the lowest score first have none")
 	}
 	if def.ReviewAbove < 0 || def.ReviewAbove >= def.MaxScore {
 		return fail("review_above", "%d is outside 0 … %d, one less than max_score", def.ReviewAbove, def.MaxScore-1)
@@ -128,6 +134,15 @@ func (b *Board) Times(current *models.Bucket, offset models.UTCOffset) (starts, 
 	return offset.StartOf(current.Day), offset.StartOf(current.Day + 1)
 }
 
+// RequireHigh returns nil if the board ranks the highest score first, CodeBoardKind otherwise.
+// what says in the plural what other boards have none of.
+func (b *Board) RequireHigh(what string) error {
+	if b.Order == models.OrderHigh {
+		return nil
+	}
+	return models.Errorf(models.CodeBoardKind, "%s ranks the lowest score first: it has no %s", b.Name, what)
+}
+
 // RequireDays returns nil if the board's buckets are days, CodeBoardKind
 // otherwise.
 func (b *Board) RequireDays() error {
@@ -153,6 +168,7 @@ func (b *Board) newBucket(name string) *models.Bucket {
 		TickMS:   b.TickMS(),
 		TimeBits: b.timeBits,
 		MaxScore: b.MaxScore,
+		Order:    b.Order,
 		Shards:   b.Shards,
 
 		ChangeStream: b.ChangeStream,

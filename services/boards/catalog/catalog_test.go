@@ -18,7 +18,7 @@ import (
 func steps() models.Board {
 	return models.Board{
 		Name: "steps", Kind: models.KindDaily, TimeZone: "Asia/Shanghai",
-		OpenDays: 2, MaxScore: 100_000, Shards: 1, Global: models.AudienceUsers,
+		OpenDays: 2, MaxScore: 100_000, Order: models.OrderHigh, Shards: 1, Global: models.AudienceUsers,
 	}
 }
 
@@ -366,6 +366,24 @@ func TestAKindCannotChange(t *testing.T) {
 		err := c.Definitions.Define(t.Context(), []models.Board{steps()})
 		if err == nil || !strings.Contains(err.Error(), "can't become daily") {
 			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestAnOrderCannotChange(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		c, _ := newCatalog(t, env, steps())
+		low := steps()
+		low.Order = models.OrderLow
+		if err := c.Definitions.Define(t.Context(), []models.Board{low}); err == nil || !strings.Contains(err.Error(), "can't change it to low") {
+			t.Errorf("error %v", err)
+		}
+		if err := c.Definitions.DefineMissing(t.Context(), []models.Board{low}); err != nil {
+			t.Error(err)
+		}
+		if b := testenv.Must(c.Definitions.Board("steps")); b.Order != models.OrderHigh {
+			t.Errorf("the order became %s", b.Order)
 		}
 	})
 }

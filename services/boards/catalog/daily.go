@@ -18,6 +18,7 @@ var (
 	errOnlyDaily   = errors.New("only boards of kind daily have open days and each user's own days")
 	errOnlyEvents  = errors.New("only boards of kind event have a start and an end, late and latest_end")
 	errOnlyRolling = errors.New("only boards of kind rolling have a window")
+	errOnlyHigh    = errors.New("increments add up: only daily boards and events that take the best rank the lowest score first")
 )
 
 // localDay is how long a date lasts anywhere on Earth.

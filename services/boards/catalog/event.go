@@ -32,6 +32,8 @@ func (event) validate(def models.Board) (tick time.Duration, timeBits int, setti
 		return 0, 0, "window", errOnlyRolling
 	case def.OpenDays != 0:
 		return 0, 0, "open_days", errOnlyDaily
+	case def.Order != models.OrderHigh && def.Takes != models.TakesBest:
+		return 0, 0, "order", errOnlyHigh
 	case def.TimeZone == models.LocalZone:
 		return 0, 0, "time_zone", errOnlyDaily
 	case def.Late < 0 || def.Late > models.MaxLate || def.Late%time.Millisecond != 0:

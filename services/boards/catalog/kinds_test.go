@@ -111,14 +111,14 @@ func TestResolutionFollowsTheDefinition(t *testing.T) {
 		}
 		codec := score.Of(bucket)
 		last := models.TimestampOf(def.EndsAt.Add(-time.Millisecond))
-		if _, err := codec.Encode(tt.max, codec.Cut(last)); err != nil {
+		if _, err := codec.Encode(models.Points(tt.max), codec.Cut(last)); err != nil {
 			t.Errorf("until %s, %d: %v", tt.end, tt.max, err)
 		}
 		beyond := models.TimestampOf(*moment(tt.beyond))
-		if _, err := codec.Encode(tt.max, beyond-1); err != nil {
+		if _, err := codec.Encode(models.Points(tt.max), beyond-1); err != nil {
 			t.Errorf("until %s, %d: %v", tt.end, tt.max, err)
 		}
-		if _, err := codec.Encode(tt.max, beyond); err == nil {
+		if _, err := codec.Encode(models.Points(tt.max), beyond); err == nil {
 			t.Errorf("until %s, %d: %s is held", tt.end, tt.max, tt.beyond)
 		}
 	}

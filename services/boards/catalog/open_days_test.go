@@ -49,7 +49,7 @@ func TestOpenDays(t *testing.T) {
 		}
 		if want == "" {
 			codec := score.Of(bucket)
-			if _, err := codec.Encode(b.MaxScore, codec.Cut(models.TimestampOf(now))); err != nil {
+			if _, err := codec.Encode(bucket.Points(b.MaxScore), codec.Cut(models.TimestampOf(now))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -87,7 +87,7 @@ func TestOpenLocalDays(t *testing.T) {
 		}
 		if want == "" {
 			codec := score.Of(bucket)
-			if _, err := codec.Encode(b.MaxScore, codec.Cut(models.TimestampOf(now))); err != nil {
+			if _, err := codec.Encode(bucket.Points(b.MaxScore), codec.Cut(models.TimestampOf(now))); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -65,6 +65,9 @@ func defineOne(tx *gorm.DB, b *Board, update bool) error {
 	if !update {
 		return nil
 	}
+	if stored.Order != b.Order {
+		return fmt.Errorf("board %s has the order %s and can't change it to %s; choose another name", b.Name, stored.Order, b.Order)
+	}
 	if err := checkUnchanged(tx, b); err != nil {
 		return err
 	}

@@ -129,7 +129,7 @@ func entriesOf(bucket *models.Bucket, corrections []models.Correction) []models.
 		}
 		e := models.CorrectedEntry{Bucket: bucket, User: c.User, Lifted: c.LiftedAt != nil}
 		if bucket.Day == c.Day {
-			e.Before = encode(bucket, c.BeforeScore, c.BeforeAt)
+			e.Before = encode(bucket, c.BeforePoints, c.BeforeAt)
 		}
 		if !e.Lifted {
 			e.Composite = compositeOf(c, bucket)

@@ -73,7 +73,7 @@ func TestArchivedCorrections(t *testing.T) {
 		late.raise(b, 4, 8_500) // the job does not run any more
 		run := f.archiveDay(b)
 		f.checkArchived("after the first run", b, "1. 3 3000", "2. 2 2000", "3. 5 1500", "4. 1 1000")
-		if run.Entries != 4 || run.ScoreSum != 7_500 {
+		if run.Entries != 4 || run.PointsSum != 7_500 {
 			t.Errorf("the run has %+v", run)
 		}
 		if due := testenv.Must(f.archive.Due(t.Context())); len(due) > 0 {
@@ -89,7 +89,7 @@ func TestArchivedCorrections(t *testing.T) {
 			t.Error("lifting is not pending")
 		}
 		f.checkArchived("before the run", b, "1. 3 3000", "2. 2 2000", "3. 5 1500", "4. 1 1000")
-		if run := f.archiveDay(b); run.Run != 3 || run.Moved != 0 || run.ScoreSum != 15_000 {
+		if run := f.archiveDay(b); run.Run != 3 || run.Moved != 0 || run.PointsSum != 15_000 {
 			t.Errorf("the run has %+v", run)
 		}
 		f.checkArchived("after lifting", b, "1. 5 9000", "2. 3 3000", "3. 2 2000", "4. 1 1000")

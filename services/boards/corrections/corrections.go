@@ -65,7 +65,7 @@ type Request struct {
 	Date *models.Date
 	User models.UserID
 	Kind models.CorrectionKind
-	// Score is that of CorrectionSet, at most the user's score; nil otherwise.
+	// Score is that of CorrectionSet; nil otherwise. It must not rank before the user's score.
 	Score *int64
 	// Reason and Actor say why, and by whom it is made.
 	Reason string
@@ -77,6 +77,8 @@ type Request struct {
 // Entry is a correction as operators see it.
 type Entry struct {
 	models.Correction
+	// Score and BeforeScore are those of Points and BeforePoints; nil without them.
+	Score, BeforeScore *int64 `gorm:"-"`
 	// UserID and Nickname are empty if the user no longer exists.
 	UserID   models.UserID `gorm:"column:external_id"`
 	Nickname string
@@ -94,7 +96,7 @@ type Entry struct {
 // Errors: CodeBoardNotFound, CodeUserNotFound, CodeDateInFuture; CodeNotFound if nothing
 // was ever reported for the day or the event; CodeBoardKind if a date is given and the board
 // has no days, or a score of a rolling board is to be set, which changes by the hour;
-// CodeCorrectionRaises if the score is more than the user's; CodeCorrectionExists if
+// CodeCorrectionRaises if the score would rank before the user's; CodeCorrectionExists if
 // another correction of the user's score in the bucket, or in one of the buckets, holds;
 // CodeValidationFailed; CodeUnavailable if a store is away or the bucket is being archived.
 func (s *Service) Create(ctx context.Context, r Request) (Entry, error) {
@@ -119,7 +121,7 @@ func (s *Service) Create(ctx context.Context, r Request) (Entry, error) {
 	if c.User == 0 {
 		return Entry{}, models.Errorf(models.CodeUserNotFound, "there is no user of this id")
 	}
-	if err := s.compare(ctx, c, bucket); err != nil {
+	if err := s.compare(ctx, c, r.Score, bucket); err != nil {
 		return Entry{}, err
 	}
 	entry := Entry{UserID: r.User, Days: b.RequireDays() == nil}
@@ -132,7 +134,20 @@ func (s *Service) Create(ctx context.Context, r Request) (Entry, error) {
 		s.learn(ctx, *c)
 	}
 	entry.Correction = *c
+	entry.setScores(bucket)
 	return entry, nil
+}
+
+// setScores sets the scores of an entry, which has none if there is no bucket.
+func (e *Entry) setScores(bucket *models.Bucket) {
+	e.Score, e.BeforeScore = scoreOf(bucket, e.Points), scoreOf(bucket, e.BeforePoints)
+}
+
+func scoreOf(bucket *models.Bucket, points *models.Points) *int64 {
+	if bucket == nil || points == nil {
+		return nil
+	}
+	return new(bucket.Score(*points))
 }
 
 // check returns an error unless the fields of the request fit together.
@@ -154,10 +169,10 @@ func (r *Request) check() error {
 	return nil
 }
 
-// correction returns the correction that a request asks for, without its bucket.
+// correction returns the correction that a request asks for, without its bucket and points.
 func (r *Request) correction(now time.Time) *models.Correction {
 	return &models.Correction{
-		Board: r.Board, Kind: r.Kind, Score: r.Score, Reason: r.Reason, Actor: r.Actor, CreatedAt: models.TimestampOf(now).Time(),
+		Board: r.Board, Kind: r.Kind, Reason: r.Reason, Actor: r.Actor, CreatedAt: models.TimestampOf(now).Time(),
 	}
 }
 
@@ -217,9 +232,9 @@ func (s *Service) proposeWithoutDays(
 	return c, bucket, nil
 }
 
-// compare sets the entry before the correction, and the time of a score that is set.
-// CodeCorrectionRaises if the score is more than the user has.
-func (s *Service) compare(ctx context.Context, c *models.Correction, bucket *models.Bucket) error {
+// compare sets the entry before the correction, and the entry that replaces it if a score is set.
+// CodeCorrectionRaises if the score would rank before the user's.
+func (s *Service) compare(ctx context.Context, c *models.Correction, set *int64, bucket *models.Bucket) error {
 	if bucket == nil {
 		return nil
 	}
@@ -231,17 +246,24 @@ func (s *Service) compare(ctx context.Context, c *models.Correction, bucket *mod
 	points, at := codec.Decode(before)
 	if before != 0 {
 		reachedAt := at.Time()
-		c.BeforeScore, c.BeforeAt = &points, &reachedAt
+		c.BeforePoints, c.BeforeAt = &points, &reachedAt
 	}
 	if c.Kind != models.CorrectionSet {
 		return nil
 	}
-	if before == 0 || *c.Score > points {
-		had := "has no score"
-		if before != 0 {
-			had = "has " + strconv.FormatInt(points, 10)
+	if *set > bucket.MaxScore && bucket.Order == models.OrderLow {
+		return models.Invalid("body.score", "is at most "+strconv.FormatInt(bucket.MaxScore, 10))
+	}
+	c.Points = new(bucket.Points(*set))
+	if before == 0 || *c.Points > points {
+		does, had := "only lowers a score", "has no score"
+		if bucket.Order == models.OrderLow {
+			does = "only raises a score on this board"
 		}
-		return models.Errorf(models.CodeCorrectionRaises, "a correction only lowers a score, and the user %s", had).At("body.score")
+		if before != 0 {
+			had = "has " + strconv.FormatInt(bucket.Score(points), 10)
+		}
+		return models.Errorf(models.CodeCorrectionRaises, "a correction %s, and the user %s", does, had).At("body.score")
 	}
 	// The time of the correction, unless the bucket was closed by then, or the clock of the
 	// process that took the report was ahead.
@@ -250,7 +272,7 @@ func (s *Service) compare(ctx context.Context, c *models.Correction, bucket *mod
 		last = bucket.EndsAt
 	}
 	reachedAt := min(models.TimestampOf(c.CreatedAt), models.TimestampOf(last)-1)
-	if *c.Score == points {
+	if *c.Points == points {
 		reachedAt = max(reachedAt, at)
 	}
 	cut := codec.Cut(reachedAt).Time()

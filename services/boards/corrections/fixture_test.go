@@ -118,7 +118,7 @@ func (p *process) raise(b *models.Bucket, user models.RowID, points int64) {
 func (f *fixture) composite(b *models.Bucket, points int64) models.Composite {
 	f.t.Helper()
 	at := min(models.TimestampOf(f.env.Clock.Now()), models.TimestampOf(b.ClosesAt)-1)
-	return testenv.Must(score.Of(b).Encode(points, at))
+	return testenv.Must(score.Of(b).Encode(b.Points(points), at))
 }
 
 // shown returns the score of a user on the board in Redis; -1 for none.
@@ -169,7 +169,7 @@ func points(b *models.Bucket, composite models.Composite) int64 {
 		return -1
 	}
 	n, _ := score.Of(b).Decode(composite)
-	return n
+	return b.Score(n)
 }
 
 // exclude returns the request to exclude a user from a day.

@@ -242,7 +242,7 @@ func TestArchivedEvent(t *testing.T) {
 		f.add("gifts", 3, 50, "more")
 		run := f.archiveDay(b)
 		f.checkArchived("after the first run", b, "1. 2 200", "2. 4 150", "3. 1 100")
-		if run.Moved != 4 || run.Entries != 3 || run.ScoreSum != 450 {
+		if run.Moved != 4 || run.Entries != 3 || run.PointsSum != 450 {
 			t.Errorf("the run has %+v", run)
 		}
 		if err := env.Gorm.Exec(`DELETE FROM score_totals WHERE board = 'gifts'`).Error; err != nil {
@@ -261,7 +261,7 @@ func TestArchivedEvent(t *testing.T) {
 			t.Fatalf("due are %v", due)
 		}
 		b = due[at]
-		if run := f.archiveDay(b); run.Run != 2 || run.Moved != 0 || run.ScoreSum != 520 {
+		if run := f.archiveDay(b); run.Run != 2 || run.Moved != 0 || run.PointsSum != 520 {
 			t.Errorf("the run has %+v", run)
 		}
 		f.checkArchived("after the second run", b, "1. 4 400", "2. 1 100", "3. 2 20")

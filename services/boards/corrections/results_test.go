@@ -85,7 +85,7 @@ func TestResultOfACorrectedDay(t *testing.T) {
 
 		run := f.archiveDay(b)
 		f.checkArchived("corrected", b, "1. 2 2000", "2. 3 1500", "3. 1 1000")
-		second := fmt.Sprintf("revision 2: %d entries, sum %d %v", run.Entries, run.ScoreSum, f.archived(b))
+		second := fmt.Sprintf("revision 2: %d entries, sum %d %v", run.Entries, run.PointsSum, f.archived(b))
 		f.checkResults("corrected", first, second)
 		f.lift(c.ID)
 		f.archiveDay(b)

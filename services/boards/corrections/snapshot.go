@@ -114,12 +114,12 @@ func compositeOf(c *models.Correction, bucket *models.Bucket) models.Composite {
 	if c.Kind != models.CorrectionSet {
 		return 0
 	}
-	return encode(bucket, c.Score, c.ReachedAt)
+	return encode(bucket, c.Points, c.ReachedAt)
 }
 
 // encode returns the composite of a stored entry; 0 if there is none. Stored entries were
 // decoded from composites of the bucket, or checked against them.
-func encode(bucket *models.Bucket, points *int64, at *time.Time) models.Composite {
+func encode(bucket *models.Bucket, points *models.Points, at *time.Time) models.Composite {
 	if points == nil || at == nil {
 		return 0
 	}

@@ -190,14 +190,33 @@ func (s *Store) lift(
 }
 
 // entryColumns are the columns of an Entry.
-const entryColumns = `c.id, c.board, c.bucket, c.day, c.until_day, c.user_id, c.kind, c.score, c.reached_at, c.reason, c.actor,
+const entryColumns = `b.score_order AS bucket_order, b.max_score AS bucket_max, c.id, c.board, c.bucket, c.day, c.until_day, c.user_id, c.kind, c.score, c.reached_at, c.reason, c.actor,
 	c.before_score, c.before_at, c.created_at, c.lifted_at, c.lifted_by, c.lift_reason, c.hot,
 	coalesce(u.external_id, '') AS external_id, coalesce(u.nickname, '') AS nickname,
 	EXISTS (SELECT 1 FROM pending_corrections p WHERE p.correction_id = c.id) AS pending`
 
-// entries begins a query of entries.
+// ofBucket is the condition of bucket b that the points of correction c are of.
+const ofBucket = `b.board = c.board AND b.day = c.day AND (c.bucket IS NULL OR b.bucket = c.bucket)`
+
+// entryRow is a row of entryColumns.
+type entryRow struct {
+	Entry
+	// BucketOrder and BucketMax are nil if there is no bucket.
+	BucketOrder *models.Order
+	BucketMax   *int64
+}
+
+func (r *entryRow) entry() Entry {
+	if r.BucketMax != nil {
+		r.setScores(&models.Bucket{Order: *r.BucketOrder, MaxScore: *r.BucketMax})
+	}
+	return r.Entry
+}
+
+// entries begins a query of entryRows.
 func entries(db *gorm.DB) *gorm.DB {
-	return db.Table("corrections AS c").Select(entryColumns).Joins("LEFT JOIN users u ON u.user_id = c.user_id")
+	return db.Table("corrections AS c").Select(entryColumns).Joins("LEFT JOIN users u ON u.user_id = c.user_id").
+		Joins("LEFT JOIN board_buckets b ON " + ofBucket)
 }
 
 // find returns one correction, or CodeNotFound.
@@ -205,20 +224,24 @@ func (s *Store) find(ctx context.Context, id int64) (Entry, error) {
 	return first(s.reads.WithContext(ctx), id)
 }
 
-func first(db *gorm.DB, id int64) (entry Entry, err error) {
-	found := entries(db).Where("c.id = ?", id).Scan(&entry)
+func first(db *gorm.DB, id int64) (Entry, error) {
+	var row entryRow
+	found := entries(db).Where("c.id = ?", id).Scan(&row)
 	switch {
 	case found.Error != nil:
-		return entry, fmt.Errorf("read a correction: %w", found.Error)
+		return Entry{}, fmt.Errorf("read a correction: %w", found.Error)
 	case found.RowsAffected == 0:
-		return entry, models.Errorf(models.CodeNotFound, "there is no correction of this id")
+		return Entry{}, models.Errorf(models.CodeNotFound, "there is no correction of this id")
 	}
-	return entry, nil
+	return row.entry(), nil
 }
 
 // list returns a page of corrections, newest first.
 func (s *Store) list(ctx context.Context, q Query) ([]Entry, error) {
-	db := entries(s.reads.WithContext(ctx)).Where(&models.Correction{Board: q.Board})
+	db := entries(s.reads.WithContext(ctx))
+	if q.Board != "" {
+		db = db.Where("c.board = ?", q.Board)
+	}
 	if q.User != "" {
 		db = db.Where("u.external_id = ?", q.User)
 	}
@@ -229,7 +252,12 @@ func (s *Store) list(ctx context.Context, q Query) ([]Entry, error) {
 	if q.Active {
 		db = db.Where("c.lifted_at IS NULL")
 	}
-	return cursor.Newest[Entry](db, "c.id", q.Before, q.Limit)
+	rows, err := cursor.Newest[entryRow](db, "c.id", q.Before, q.Limit)
+	list := make([]Entry, len(rows))
+	for i := range rows {
+		list[i] = rows[i].entry()
+	}
+	return list, err
 }
 
 // hot returns the corrections that concern buckets which may be in Redis.
@@ -251,7 +279,7 @@ func (s *Store) kind(ctx context.Context, bucket *models.Bucket, user models.Row
 // held; 0 for nothing.
 func (s *Store) reported(ctx context.Context, bucket *models.Bucket, user models.RowID) (models.Composite, error) {
 	var rows []struct {
-		Score     int64
+		Points    models.Points `gorm:"column:score"`
 		ReachedAt time.Time
 	}
 	err := s.reads.WithContext(ctx).Table("reported_scores").Select("score, reached_at").
@@ -259,7 +287,7 @@ func (s *Store) reported(ctx context.Context, bucket *models.Bucket, user models
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
-	return encode(bucket, &rows[0].Score, &rows[0].ReachedAt), nil
+	return encode(bucket, &rows[0].Points, &rows[0].ReachedAt), nil
 }
 
 // retire records that corrections concern no bucket any more.

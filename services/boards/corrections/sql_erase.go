@@ -86,7 +86,7 @@ func (s *Store) move(ctx context.Context, from, to models.RowID) (moved []models
 		return nil, fmt.Errorf("read kept exclusions: %w", err)
 	}
 	for _, c := range kept {
-		c.User, c.BeforeScore, c.BeforeAt = to, nil, nil
+		c.User, c.BeforePoints, c.BeforeAt = to, nil, nil
 		done := false
 		err := s.transact(ctx, false, func(tx *gorm.DB) (err error) {
 			done, err = s.moveOne(tx, &c, from)
@@ -154,11 +154,13 @@ func (s *Service) Subject() models.Subject {
 		Name: "corrections", Tables: []string{"corrections", "reported_scores"}, AfterCorrections: true,
 		Erase: store.Erase, Return: s.Return, Keeps: store.Keeps, Forget: store.Forget,
 		Export: []models.ExportSection{
-			{Name: "corrections", Key: []string{"id"}, Query: `
-			SELECT board, day AS date, kind, score, reached_at, before_score, before_at, reason, created_at, lifted_at, lift_reason
-			FROM corrections WHERE user_id = ?`},
-			{Name: "reported_scores", Key: []string{"board", "bucket"}, Query: `
-			SELECT board, bucket, score, reached_at FROM reported_scores WHERE user_id = ?`},
+			{Name: "corrections", Key: []string{"c.id"}, Points: []string{"score", "before_score"}, Query: `
+			SELECT c.board, c.day AS date, c.kind, c.score, c.reached_at, c.before_score, c.before_at, c.reason, c.created_at, c.lifted_at,
+				c.lift_reason, b.score_order, b.max_score
+			FROM corrections c LEFT JOIN board_buckets b ON ` + ofBucket + ` WHERE c.user_id = ?`},
+			{Name: "reported_scores", Key: []string{"s.board", "s.bucket"}, Points: []string{"score"}, Query: `
+			SELECT s.board, s.bucket, s.score, s.reached_at, b.score_order, b.max_score
+			FROM reported_scores s JOIN board_buckets b ON b.board = s.board AND b.bucket = s.bucket WHERE s.user_id = ?`},
 		},
 	}
 }

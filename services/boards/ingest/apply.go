@@ -108,7 +108,7 @@ func (t Targets) resolve(ctx context.Context, payload []byte) (models.Raise, err
 		return models.Raise{}, errors.New("its user does not exist")
 	}
 	codec := score.Of(bucket)
-	composite, err := codec.Encode(u.Score, codec.Cut(u.ReachedAt))
+	composite, err := codec.Encode(bucket.Points(u.Score), codec.Cut(u.ReachedAt))
 	if err != nil {
 		return models.Raise{}, err
 	}

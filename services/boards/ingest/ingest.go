@@ -124,7 +124,7 @@ func check(ctx context.Context, open *openDays, u Upload, now models.Timestamp) 
 	}
 	codec := score.Of(bucket)
 	reachedAt := codec.Cut(now)
-	composite, err := codec.Encode(u.Score, reachedAt)
+	composite, err := codec.Encode(bucket.Points(u.Score), reachedAt)
 	if err != nil {
 		return models.Raise{}, Accepted{}, fmt.Errorf("encode an upload to %s %s: %w", bucket.Board, bucket.Name, err)
 	}

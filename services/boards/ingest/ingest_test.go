@@ -74,7 +74,7 @@ func TestAcceptStampsWithTheServersTime(t *testing.T) {
 		}
 		for i, raise := range written.got[0] {
 			points, reachedAt := score.Of(raise.Bucket).Decode(raise.Composite)
-			if points != want[i].Score || reachedAt != at || raise.User != 1001 {
+			if raise.Bucket.Score(points) != want[i].Score || reachedAt != at || raise.User != 1001 {
 				t.Errorf("update %d: user %v, %d at %d", i, raise.User, points, reachedAt)
 			}
 		}

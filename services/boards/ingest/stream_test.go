@@ -108,7 +108,8 @@ func (f *fixture) scores() map[models.RowID]int64 {
 	}
 	scores := make(map[models.RowID]int64)
 	for _, e := range w.Behind {
-		scores[e.User], _ = score.Of(f.bucket).Decode(e.Composite)
+		points, _ := score.Of(f.bucket).Decode(e.Composite)
+		scores[e.User] = f.bucket.Score(points)
 	}
 	return scores
 }

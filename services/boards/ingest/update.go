@@ -11,8 +11,8 @@ import (
 )
 
 // Update is an accepted upload on its way through a queue: a user's total in a
-// bucket and when it was reached. It carries no composite, because a composite
-// means nothing without its bucket.
+// bucket and when it was reached. It carries no composite and no points, because
+// they mean nothing without their bucket.
 type Update struct {
 	Board     string
 	Bucket    string
@@ -24,7 +24,7 @@ type Update struct {
 // updateOf returns the update that a raise applies.
 func updateOf(r models.Raise) Update {
 	points, reachedAt := score.Of(r.Bucket).Decode(r.Composite)
-	return Update{Board: r.Bucket.Board, Bucket: r.Bucket.Name, User: r.User, Score: points, ReachedAt: reachedAt}
+	return Update{Board: r.Bucket.Board, Bucket: r.Bucket.Name, User: r.User, Score: r.Bucket.Score(points), ReachedAt: reachedAt}
 }
 
 // updateVersion is the first byte of an encoded update. An update of another

@@ -206,6 +206,9 @@ func (s *Service) Add(ctx context.Context, board string, items []Increment) ([]R
 		if item.OccurredAt != nil {
 			reachedAt = *item.OccurredAt
 		}
+		if item.Result {
+			item.Amount = int64(totals.Bucket.Points(item.Amount))
+		}
 		users = append(users, item.User)
 		waiting = append(waiting, &pending{
 			increment: increment{
@@ -227,6 +230,11 @@ func (s *Service) Add(ctx context.Context, board string, items []Increment) ([]R
 	// A client that disconnects has its increments counted and shown all the same.
 	if err := s.submit(context.WithoutCancel(ctx), waiting); err != nil {
 		return nil, err
+	}
+	for _, p := range waiting {
+		if p.result.Status != Rejected {
+			p.result.Score = totals.Bucket.Score(models.Points(p.result.Score))
+		}
 	}
 	return results, nil
 }
@@ -259,7 +267,7 @@ func (i Increment) check(bucket *models.Bucket) *models.Error {
 		return models.Invalid("score", "is for boards that take the best: this one takes delta")
 	case !i.Result && bucket.Best:
 		return models.Invalid("delta", "is for boards that add up: this one takes score, of which the best counts")
-	case i.Result && i.Amount < 0:
+	case i.Result && (i.Amount < 0 || i.Amount > bucket.MaxScore):
 		return models.Errorf(models.CodeScoreOutOfRange, "the score is outside 0 … %d", bucket.MaxScore)
 	case i.Amount < 0, i.Amount == 0 && !bucket.Event():
 		return models.Invalid("delta", "is a whole number, 1 or more; on events also 0")

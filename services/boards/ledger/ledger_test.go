@@ -101,7 +101,7 @@ func entriesOf(p *fixture, bucket *models.Bucket) map[models.RowID]string {
 		}
 		for _, e := range w.Behind {
 			points, at := score.Of(bucket).Decode(e.Composite)
-			entries[e.User] = scoreAt(points, at)
+			entries[e.User] = scoreAt(bucket.Score(points), at)
 			last = e
 		}
 		if len(w.Behind) < page {

@@ -15,7 +15,8 @@ import (
 // the totals are increased without being read first: the statement that
 // increases them also returns them, which saves a round trip.
 
-// increment is an Increment together with where and when it counts.
+// increment is an Increment together with where and when it counts. The amount of a result is its
+// points.
 type increment struct {
 	Increment
 	row   models.RowID // of the user
@@ -217,14 +218,10 @@ func (i *increment) rejection(p place, careful bool, sums []int64) *models.Error
 		return i.closed
 	}
 	largest := i.totals.Bucket.MaxScore
-	switch best := i.totals.Bucket.Best; {
-	case best && i.Amount > largest:
-		return models.Errorf(models.CodeScoreOutOfRange, "the score is outside 0 … %d", largest)
-	case i.Amount > largest, careful && !best && sums[p.window.index] > largest-i.Amount:
+	if i.Amount > largest || careful && !i.Result && sums[p.window.index] > largest-i.Amount {
 		return models.Errorf(models.CodeScoreOutOfRange, "the score would pass %d, the largest on this board", largest)
-	default:
-		return nil
 	}
+	return nil
 }
 
 // repeatOf returns the result of an increment whose id was counted already. same

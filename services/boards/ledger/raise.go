@@ -55,7 +55,7 @@ func (s *Service) raiseOf(ctx context.Context, p *pending) (models.Raise, bool) 
 		return models.Raise{}, false
 	}
 	bucket := p.totals.Bucket
-	composite, err := score.Of(bucket).Encode(p.total.score, p.total.reachedAt)
+	composite, err := score.Of(bucket).Encode(models.Points(p.total.score), p.total.reachedAt)
 	if err != nil {
 		s.log.ErrorContext(ctx, "a total can't be in its bucket", "board", p.board, "event_id", p.EventID, "error", err)
 		return models.Raise{}, false

@@ -255,7 +255,7 @@ func (p *pass) raise(ctx context.Context, totals []models.ScoreTotal) error {
 
 // encode returns the composite of a total in its bucket; false if the bucket can't hold it.
 func (p *pass) encode(ctx context.Context, bucket *models.Bucket, t models.ScoreTotal) (models.Composite, bool) {
-	composite, err := score.Of(bucket).Encode(t.Score, models.TimestampOf(t.ReachedAt))
+	composite, err := score.Of(bucket).Encode(models.Points(t.Score), models.TimestampOf(t.ReachedAt))
 	if err != nil {
 		p.Log.ErrorContext(ctx, "a total of the ledger can't be encoded in its bucket", "board", t.Board, "total", t.Total, "error", err)
 	}

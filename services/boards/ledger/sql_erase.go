@@ -70,10 +70,14 @@ func (s *Store) Subject() models.Subject {
 	return models.Subject{
 		Name: "increments", Tables: []string{"score_events", "score_totals"}, AfterCorrections: true, Erase: s.Erase,
 		Export: []models.ExportSection{
-			{Name: "increments", Key: []string{"board", "event_id"}, Query: `
-			SELECT board, event_id, delta, accepted_at, score, reached_at FROM score_events WHERE user_id = ?`},
-			{Name: "totals", Key: []string{"board", "total"}, Query: `
-			SELECT board, total AS bucket, score, reached_at FROM score_totals WHERE ` + totalsOfUser},
+			// Only the buckets of events, which have the names of their totals, may rank low.
+			{Name: "increments", Key: []string{"s.board", "s.event_id"}, Points: []string{"delta", "score"}, Query: `
+			SELECT s.board, s.event_id, s.delta, s.accepted_at, s.score, s.reached_at, b.score_order, b.max_score
+			FROM score_events s LEFT JOIN board_buckets b ON b.board = s.board AND b.bucket = s.total WHERE s.user_id = ?`},
+			{Name: "totals", Key: []string{"s.board", "s.total"}, Points: []string{"score"}, Query: `
+			SELECT s.board, s.total AS bucket, s.score, s.reached_at, b.score_order, b.max_score
+			FROM score_totals s LEFT JOIN board_buckets b ON b.board = s.board AND b.bucket = s.total
+			WHERE s.user_id = ? AND s.board IN (SELECT board FROM board_buckets UNION SELECT name FROM boards)`},
 		},
 	}
 }

@@ -75,7 +75,7 @@ func compositesOf(bucket *models.Bucket, users []models.RowID, totals []models.S
 			continue
 		}
 		var err error
-		if composites[i], err = codec.Encode(sum.score, sum.reachedAt); err != nil {
+		if composites[i], err = codec.Encode(models.Points(sum.score), sum.reachedAt); err != nil {
 			return nil, fmt.Errorf("a score of the ledger can't be encoded in its bucket: %w", err)
 		}
 	}

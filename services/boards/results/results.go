@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+
+	"stepboard/models"
 )
 
 // TopEntries is how many of the first entries a result has at most.
@@ -14,13 +16,22 @@ const TopEntries = 100
 
 // Result is the final result of a day or an event.
 type Result struct {
-	// Total is the number of entries, and ScoreSum the sum of their scores.
-	Total, ScoreSum int64
+	// Total is the number of entries, and PointsSum the sum of their points.
+	Total     int64
+	PointsSum models.Points `json:"ScoreSum"`
 	// Top holds the first entries, at most TopEntries, best first.
-	Top []TopEntry
+	Top []Entry
 }
 
-// hash returns a hash by which equal results are recognized.
+// Entry is one of the first entries of a result; its rank is its position.
+type Entry struct {
+	User      models.RowID     `json:"user"`
+	Points    models.Points    `json:"score"`
+	ReachedAt models.Timestamp `json:"reached_at"`
+}
+
+// hash returns a hash by which equal results are recognized. It is stored, so the names in the JSON
+// stay as they are.
 func (r *Result) hash() (string, error) {
 	text, err := json.Marshal(r)
 	if err != nil {

@@ -19,8 +19,8 @@ func TestRevisions(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		outbox := outcomes.NewOutbox([]outcomes.Target{{URL: "https://example.com"}}, env.Clock.Now)
-		result := results.Result{Total: 1, ScoreSum: 60, Top: []results.TopEntry{
-			{User: 7, Score: 60, ReachedAt: models.TimestampOf(testenv.Noon)},
+		result := results.Result{Total: 1, PointsSum: 60, Top: []results.Entry{
+			{User: 7, Points: 60, ReachedAt: models.TimestampOf(testenv.Noon)},
 		}}
 		add := func() {
 			t.Helper()
@@ -30,7 +30,7 @@ func TestRevisions(t *testing.T) {
 		}
 		add()
 		add()
-		result.ScoreSum = 61
+		result.PointsSum = 61
 		add()
 		const top = `"top":[{"user":7,"score":60,"reached_at":"2026-11-20T13:00:00.000Z"}]}`
 		want := []string{

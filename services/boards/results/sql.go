@@ -34,7 +34,11 @@ func Add(outbox *outcomes.Outbox, tx *gorm.DB, bucket *models.Bucket, r Result) 
 		return nil
 	}
 	p := Final{
-		Board: bucket.Board, Kind: models.KindDaily, Revision: revision, Total: r.Total, ScoreSum: r.ScoreSum, Top: r.Top,
+		Board: bucket.Board, Kind: models.KindDaily, Revision: revision, Total: r.Total, ScoreSum: bucket.ScoreSum(r.Total, r.PointsSum),
+		Top: make([]TopEntry, len(r.Top)),
+	}
+	for i, e := range r.Top {
+		p.Top[i] = TopEntry{User: e.User, Score: bucket.Score(e.Points), ReachedAt: e.ReachedAt}
 	}
 	if bucket.FromLedger {
 		p.Kind = models.KindEvent

@@ -67,10 +67,11 @@ func (e *Events) write(tx *gorm.DB, bucket *models.Bucket, result Result) error 
 // and without users who were erased.
 func eventResult(tx *gorm.DB, bucket *models.Bucket) (Result, error) {
 	var rows []struct {
-		UserID          models.RowID
-		Score           int64
-		ReachedAt       time.Time
-		Total, ScoreSum int64
+		UserID    models.RowID
+		Points    models.Points `gorm:"column:score"`
+		ReachedAt time.Time
+		Total     int64
+		PointsSum models.Points `gorm:"column:score_sum"`
 	}
 	// One statement, so that figures and entries are of the same moment.
 	err := tx.Raw(`
@@ -87,10 +88,10 @@ func eventResult(tx *gorm.DB, bucket *models.Bucket) (Result, error) {
 		ORDER BY score DESC, reached_at, `+userText(tx)+` DESC LIMIT @top`, map[string]any{
 		"board": bucket.Board, "bucket": bucket.Name, "top": TopEntries,
 	}).Scan(&rows).Error
-	result := Result{Top: []TopEntry{}}
+	result := Result{Top: []Entry{}}
 	for _, row := range rows {
-		result.Total, result.ScoreSum = row.Total, row.ScoreSum
-		result.Top = append(result.Top, TopEntry{User: row.UserID, Score: row.Score, ReachedAt: models.TimestampOf(row.ReachedAt)})
+		result.Total, result.PointsSum = row.Total, row.PointsSum
+		result.Top = append(result.Top, Entry{User: row.UserID, Points: row.Points, ReachedAt: models.TimestampOf(row.ReachedAt)})
 	}
 	return result, err
 }

@@ -19,7 +19,7 @@ type Final struct {
 	Top      []TopEntry `json:"top"`
 }
 
-// TopEntry is one of the first entries of a result; its rank is its position.
+// TopEntry is an Entry with its score.
 type TopEntry struct {
 	User      models.RowID     `json:"user"`
 	Score     int64            `json:"score"`

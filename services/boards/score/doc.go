@@ -1,10 +1,10 @@
-// Package score packs a score and the time at which it was reached into one whole number, so
-// that a sorted set orders by the higher score first and by the earlier time second. It is pure:
+// Package score packs a score, as points, and the time at which it was reached into one whole number,
+// so that a sorted set orders by more points first and by the earlier time second. It is pure:
 // no I/O, no clock.
 //
-//	composite = score << T | (2^T - 1 - t)      t = ticks since the epoch, 0 <= t < 2^T - 1
+//	composite = points << T | (2^T - 1 - t)      t = ticks since the epoch, 0 <= t < 2^T - 1
 //
-// T bits cover the bucket's time. The score gets the other 53 - T, because a double holds whole
+// T bits cover the bucket's time. The points get the other 53 - T, because a double holds whole
 // numbers of 53 bits exactly. Nothing is ever rounded: the order of composites is the ranking
 // order for every score and every time, and both can be read back, the time to the tick. t is
 // never 2^T - 1, so 0 means "no score".

@@ -14,7 +14,7 @@ import (
 // double, which holds whole numbers below 2^53 exactly.
 const Bits = 53
 
-// Codec converts between (score, reached at) and composites for one bucket.
+// Codec converts between (points, reached at) and composites for one bucket.
 // The zero Codec is not usable. Codecs are values, safe to copy and to share.
 type Codec struct {
 	epoch    int64 // Unix milliseconds of tick 0
@@ -107,11 +107,11 @@ func (c Codec) Cut(t models.Timestamp) models.Timestamp {
 	return t - models.Timestamp(rest)
 }
 
-// Encode packs a score from 0 to MaxScore and the moment at which it was reached.
-// A score or moment that the codec can't hold is an error; it is never rounded.
-func (c Codec) Encode(score int64, reachedAt models.Timestamp) (models.Composite, error) {
-	if score < 0 || score > c.MaxScore() {
-		return 0, fmt.Errorf("score %d is outside 0 … %d", score, c.MaxScore())
+// Encode packs points from 0 to MaxScore and the moment at which they were reached.
+// Points or a moment that the codec can't hold are an error; they are never rounded.
+func (c Codec) Encode(points models.Points, reachedAt models.Timestamp) (models.Composite, error) {
+	if points < 0 || int64(points) > c.MaxScore() {
+		return 0, fmt.Errorf("score %d is outside 0 … %d", points, c.MaxScore())
 	}
 	since := int64(reachedAt) - c.epoch
 	last := int64(1)<<c.timeBits - 1
@@ -119,20 +119,20 @@ func (c Codec) Encode(score int64, reachedAt models.Timestamp) (models.Composite
 		return 0, fmt.Errorf("%v is outside the bucket's time, %v to %v", reachedAt.Time(),
 			models.Timestamp(c.epoch).Time(), models.Timestamp(c.epoch+(last-1)*c.tick).Time())
 	}
-	return models.Composite(score<<c.timeBits | (last - since/c.tick)), nil
+	return models.Composite(int64(points)<<c.timeBits | (last - since/c.tick)), nil
 }
 
-// Above returns a position between scores: the composites of all scores above the given
-// one, which is 0 or more, are larger, and all others are smaller. No composite is equal.
-func (c Codec) Above(score int64) models.Composite {
-	return models.Composite((min(score, c.MaxScore()) + 1) << c.timeBits)
+// Above returns a position between points: the composites of all that are above the given
+// ones, which are 0 or more, are larger, and all others are smaller. No composite is equal.
+func (c Codec) Above(points models.Points) models.Composite {
+	return models.Composite((min(int64(points), c.MaxScore()) + 1) << c.timeBits)
 }
 
 // Decode is the inverse of Encode, with the moment cut to the tick.
-func (c Codec) Decode(composite models.Composite) (score int64, reachedAt models.Timestamp) {
+func (c Codec) Decode(composite models.Composite) (points models.Points, reachedAt models.Timestamp) {
 	last := int64(1)<<c.timeBits - 1
 	t := last - int64(composite)&last
-	return int64(composite) >> c.timeBits, models.Timestamp(c.epoch + t*c.tick)
+	return models.Points(int64(composite) >> c.timeBits), models.Timestamp(c.epoch + t*c.tick)
 }
 
 // grouped formats a number with commas between its thousands.

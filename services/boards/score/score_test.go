@@ -13,10 +13,10 @@ import (
 
 var epoch = time.Date(2026, 11, 19, 16, 0, 0, 0, time.UTC)
 
-// point is a codec with a score and a time that it holds.
+// point is a codec with points and a time that it holds.
 type point struct {
 	codec     score.Codec
-	score     int64
+	points    models.Points
 	reachedAt models.Timestamp
 }
 
@@ -37,13 +37,13 @@ func drawPoint(t *rapid.T, codec score.Codec, tick time.Duration, timeBits int) 
 	within := rapid.Int64Range(0, tick.Milliseconds()-1).Draw(t, "within")
 	return point{
 		codec:     codec,
-		score:     rapid.Int64Range(0, codec.MaxScore()).Draw(t, "score"),
+		points:    models.Points(rapid.Int64Range(0, codec.MaxScore()).Draw(t, "points")),
 		reachedAt: models.TimestampOf(epoch) + models.Timestamp(ticks*tick.Milliseconds()+within),
 	}
 }
 
 func (p point) encode(t interface{ Fatal(...any) }) models.Composite {
-	composite, err := p.codec.Encode(p.score, p.reachedAt)
+	composite, err := p.codec.Encode(p.points, p.reachedAt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,9 +62,9 @@ func TestDecodeIsTheInverseOfEncode(t *testing.T) {
 		if back := models.Composite(float64(composite)); back != composite {
 			t.Fatalf("a double turns %d into %d", composite, back)
 		}
-		gotScore, gotTime := codec.Decode(composite)
-		if gotScore != p.score || gotTime != codec.Cut(p.reachedAt) {
-			t.Fatalf("decoded (%d, %d), want (%d, %d)", gotScore, gotTime, p.score, codec.Cut(p.reachedAt))
+		gotPoints, gotTime := codec.Decode(composite)
+		if gotPoints != p.points || gotTime != codec.Cut(p.reachedAt) {
+			t.Fatalf("decoded (%d, %d), want (%d, %d)", gotPoints, gotTime, p.points, codec.Cut(p.reachedAt))
 		}
 	})
 }
@@ -74,17 +74,17 @@ func TestOrderOfCompositesIsTheRankingOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		codec, tick, timeBits := drawCodec(t)
 		a, b := drawPoint(t, codec, tick, timeBits), drawPoint(t, codec, tick, timeBits)
-		if rapid.Bool().Draw(t, "same score") {
-			b.score = a.score
+		if rapid.Bool().Draw(t, "same points") {
+			b.points = a.points
 		}
 		var want bool // a is the better place
-		if a.score != b.score {
-			want = a.score > b.score
+		if a.points != b.points {
+			want = a.points > b.points
 		} else {
 			want = codec.Cut(a.reachedAt) < codec.Cut(b.reachedAt)
 		}
 		if got := a.encode(t) > b.encode(t); got != want {
-			t.Fatalf("(%d, %d) before (%d, %d): %v, want %v", a.score, a.reachedAt, b.score, b.reachedAt, got, want)
+			t.Fatalf("(%d, %d) before (%d, %d): %v, want %v", a.points, a.reachedAt, b.points, b.reachedAt, got, want)
 		}
 	})
 }
@@ -94,10 +94,10 @@ func TestAboveIsBetweenScores(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		codec, tick, timeBits := drawCodec(t)
 		p := drawPoint(t, codec, tick, timeBits)
-		limit := rapid.OneOf(rapid.Int64Range(0, codec.MaxScore()), rapid.Int64Min(0), rapid.Just(p.score)).Draw(t, "limit")
+		limit := models.Points(rapid.OneOf(rapid.Int64Range(0, codec.MaxScore()), rapid.Int64Min(0), rapid.Just(int64(p.points))).Draw(t, "limit"))
 		composite, above := p.encode(t), codec.Above(limit)
-		if composite == above || (composite > above) != (p.score > limit) {
-			t.Fatalf("the composite of %d is %d, and Above(%d) is %d", p.score, composite, limit, above)
+		if composite == above || (composite > above) != (p.points > limit) {
+			t.Fatalf("the composite of %d is %d, and Above(%d) is %d", p.points, composite, limit, above)
 		}
 	})
 }
@@ -113,7 +113,7 @@ func TestFitTakesTheFewestBitsAndTheFinestTick(t *testing.T) {
 		}
 		codec := codecOf(tick, timeBits)
 		last := epoch.Add(span - 1)
-		if _, err := codec.Encode(maxScore, models.TimestampOf(last)); err != nil {
+		if _, err := codec.Encode(models.Points(maxScore), models.TimestampOf(last)); err != nil {
 			t.Fatalf("the last moment of %v does not fit in %d bits of %v: %v", span, timeBits, tick, err)
 		}
 		if timeBits > 1 {
@@ -198,7 +198,7 @@ func TestBitsBeside(t *testing.T) {
 	}{{100_000_000, time.Second, 776}, {1_073_741_823, time.Second, 97}, {100_000_000_000, time.Minute, 45}} {
 		codec := codecOf(tt.tick, score.BitsBeside(tt.maxScore))
 		held := func(span time.Duration) bool {
-			_, err := codec.Encode(tt.maxScore, models.TimestampOf(epoch.Add(span-tt.tick)))
+			_, err := codec.Encode(models.Points(tt.maxScore), models.TimestampOf(epoch.Add(span-tt.tick)))
 			return err == nil
 		}
 		if !held(tt.days*day) || held((tt.days+1)*day) {
@@ -218,7 +218,7 @@ func TestElevenDigitsInMinutes(t *testing.T) {
 	}
 	codec := codecOf(tick, timeBits)
 	before := models.Composite(1 << score.Bits)
-	for _, points := range []int64{codec.MaxScore(), maxScore, maxScore - 1, 99_999_999_999 / 2, 1, 0} {
+	for _, points := range []models.Points{codec.MaxScore(), maxScore, maxScore - 1, 99_999_999_999 / 2, 1, 0} {
 		for minute := range 45 * 24 * 60 {
 			reachedAt := models.TimestampOf(epoch.Add(time.Duration(minute)*tick + 59*time.Second))
 			composite, err := codec.Encode(points, reachedAt)
@@ -257,15 +257,15 @@ func TestEncodeRefusesWhatItCannotHold(t *testing.T) {
 	start := models.TimestampOf(epoch)
 	last := start + 1<<28 - 2
 	tests := []struct {
-		name  string
-		score int64
-		at    models.Timestamp
-		ok    bool
+		name   string
+		points models.Points
+		at     models.Timestamp
+		ok     bool
 	}{
 		{"nothing at the start", 0, start, true},
-		{"everything at the end", codec.MaxScore(), last, true},
+		{"everything at the end", models.Points(codec.MaxScore()), last, true},
 		{"a negative score", -1, start, false},
-		{"a score too large", codec.MaxScore() + 1, start, false},
+		{"a score too large", models.Points(codec.MaxScore() + 1), start, false},
 		{"the largest int64", math.MaxInt64, start, false},
 		{"before the start", 0, start - 1, false},
 		{"after the end", 0, last + 1, false},
@@ -274,7 +274,7 @@ func TestEncodeRefusesWhatItCannotHold(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := codec.Encode(tt.score, tt.at); (err == nil) != tt.ok {
+			if _, err := codec.Encode(tt.points, tt.at); (err == nil) != tt.ok {
 				t.Errorf("error %v, want ok = %v", err, tt.ok)
 			}
 		})
@@ -308,11 +308,11 @@ func TestUsualFormulasLoseTime(t *testing.T) {
 				if tt.formula(tt.score, first) == tt.formula(tt.score, second) {
 					lost = true
 				}
-				a, err := codec.Encode(int64(tt.score), models.Timestamp(first))
+				a, err := codec.Encode(models.Points(tt.score), models.Timestamp(first))
 				if err != nil {
 					t.Fatal(err)
 				}
-				b, err := codec.Encode(int64(tt.score), models.Timestamp(second))
+				b, err := codec.Encode(models.Points(tt.score), models.Timestamp(second))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -341,15 +341,15 @@ func FuzzCodec(f *testing.F) {
 			return
 		}
 		at := models.TimestampOf(epoch) + models.Timestamp(sinceMS)
-		composite, err := codec.Encode(points, at)
+		composite, err := codec.Encode(models.Points(points), at)
 		if err != nil {
 			return
 		}
-		gotScore, gotTime := codec.Decode(composite)
-		if gotScore != points || gotTime != codec.Cut(at) {
-			t.Errorf("decoded (%d, %d), want (%d, %d)", gotScore, gotTime, points, codec.Cut(at))
+		gotPoints, gotTime := codec.Decode(composite)
+		if int64(gotPoints) != points || gotTime != codec.Cut(at) {
+			t.Errorf("decoded (%d, %d), want (%d, %d)", gotPoints, gotTime, points, codec.Cut(at))
 		}
-		if again, err := codec.Encode(gotScore, gotTime); err != nil || again != composite {
+		if again, err := codec.Encode(gotPoints, gotTime); err != nil || again != composite {
 			t.Errorf("encoded again as %d (%v), want %d", again, err, composite)
 		}
 	})

@@ -146,7 +146,7 @@ func (f *fixture) add(user models.RowID, delta int64) {
 // raise reports a total of a day.
 func (f *fixture) raise(b *models.Bucket, user models.RowID, points int64) {
 	f.t.Helper()
-	composite := testenv.Must(score.Of(b).Encode(points, models.TimestampOf(f.env.Clock.Now())))
+	composite := testenv.Must(score.Of(b).Encode(b.Points(points), models.TimestampOf(f.env.Clock.Now())))
 	raise := models.Raise{Bucket: b, Entry: models.Entry{User: user, Composite: composite}}
 	if errs := f.boards.Raise(f.t.Context(), []models.Raise{raise}); errs != nil {
 		f.t.Fatal(errs)
@@ -217,7 +217,7 @@ func (f *fixture) checkArchived(when string, b *models.Bucket, want ...string) {
 	var got []string
 	for i, e := range w.Behind {
 		points, _ := score.Of(b).Decode(e.Composite)
-		got = append(got, line(i, e.User, points))
+		got = append(got, line(i, e.User, b.Score(points)))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		f.t.Errorf("%s (-want +got):\n%s", when, diff)
@@ -372,7 +372,7 @@ func TestErasedUserOfAnArchivedEvent(t *testing.T) {
 		again := f.archiveDay(b)
 		lines[1] = "2. 3 300"
 		f.checkArchived("lifted", b, lines...)
-		if again.Entries != run.Entries || again.ScoreSum != run.ScoreSum+50 {
+		if again.Entries != run.Entries || again.PointsSum != run.PointsSum+50 {
 			t.Errorf("the run has %+v, the first %+v", again, run)
 		}
 		f.checkNothingPending(b)

@@ -121,6 +121,23 @@ func (s *Service) export(ctx context.Context, d *document, subject *models.Subje
 	return nil
 }
 
+// showScores replaces the points in a row's columns of these names by scores.
+func showScores(fields map[string]any, points []string) {
+	if len(points) == 0 {
+		return
+	}
+	order, _ := fields["score_order"].(string)
+	largest, _ := fields["max_score"].(int64)
+	bucket := &models.Bucket{Order: models.Order(order), MaxScore: largest}
+	delete(fields, "score_order")
+	delete(fields, "max_score")
+	for _, name := range points {
+		if value, ok := fields[name].(int64); ok {
+			fields[name] = bucket.Score(models.Points(value))
+		}
+	}
+}
+
 // shown returns a value of a column as an export shows it.
 func shown(column string, value any) any {
 	switch v := value.(type) {

@@ -40,7 +40,7 @@ func Scores(store *Store, entries board.Entries, clock models.Clock) models.Subj
 		}
 		for _, e := range stored {
 			points, at := score.Of(e.Bucket).Decode(e.Composite)
-			if err := fn(storedScore{e.Bucket.Board, e.Bucket.Day.String(), points, at, string(e.Key)}); err != nil {
+			if err := fn(storedScore{e.Bucket.Board, e.Bucket.Day.String(), e.Bucket.Score(points), at, string(e.Key)}); err != nil {
 				return err
 			}
 		}

@@ -256,6 +256,7 @@ func (s *Store) page(ctx context.Context, one models.ExportSection, row models.R
 			}
 			fields[column.Name()] = shown(column.Name(), value)
 		}
+		showScores(fields, one.Points)
 		page = append(page, fields)
 	}
 	return page, last, rows.Err()

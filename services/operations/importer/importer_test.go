@@ -126,7 +126,7 @@ func (f *fakeStores) raise(list *[]string) func(context.Context, []models.Raise)
 		for _, r := range raises {
 			f.before[r.User] = max(f.before[r.User], r.Composite)
 			points, at := score.Of(r.Bucket).Decode(r.Composite)
-			*list = append(*list, fmt.Sprintf("%v %d %s", f.users[r.User-1], points, testenv.Must(at.MarshalText())))
+			*list = append(*list, fmt.Sprintf("%v %d %s", f.users[r.User-1], r.Bucket.Score(points), testenv.Must(at.MarshalText())))
 		}
 		return nil
 	}

@@ -98,7 +98,8 @@ type StepsImportOptions struct {
 // ImportSteps reads daily or hourly totals, as EachSteps does, and
 // raises them on the board. The hours of a day add up; the same hour twice counts once, with
 // the larger steps, unless a clock change repeats it. A file of bad lines is an error, at the
-// latest after onlyBad of them. A file of hours may have maxUserDays. Totals of hot days are raised where uploads are;
+// latest after onlyBad of them. A file of hours may have maxUserDays; a board that ranks the lowest
+// score first takes none (CodeBoardKind), as its scores don't add up. Totals of hot days are raised where uploads are;
 // cold days are archived. Importing the same file again changes nothing. A gentle import
 // takes twice as long, in favor of everything else that uses the stores. After
 // an error, or when ctx ends, what was raised remains; a chunk that is being stored when
@@ -143,6 +144,9 @@ func (i *stepsImport) readFile(ctx context.Context, in io.Reader, o StepsOptions
 		case bad != nil:
 			return i.check.bad(l.Number, bad)
 		case l.Hourly:
+			if err := i.board.RequireHigh("imports of hours, which add up"); err != nil {
+				return err
+			}
 			return hours.add(ctx, l)
 		}
 		// The file does not say when a total was reached, so it counts as reached at the
@@ -207,7 +211,7 @@ func (i *stepsImport) composite(bucket *models.Bucket, t total) (models.Composit
 	if reachedAt.After(i.now) {
 		reachedAt = i.now
 	}
-	return codec.Encode(t.score, codec.Cut(models.TimestampOf(reachedAt)))
+	return codec.Encode(bucket.Points(t.score), codec.Cut(models.TimestampOf(reachedAt)))
 }
 
 // flush passes on the chunk that was read, with its buckets and the rows of its users. It makes

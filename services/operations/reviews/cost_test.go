@@ -55,7 +55,7 @@ func TestOnlyScoresAboveTheThresholdAreRead(t *testing.T) {
 	env := testenv.Real(t)
 	f := newFixture(t, env)
 	bucket := f.bucket("steps")
-	composite := testenv.Must(score.Of(bucket).Encode(reviewAbove, models.TimestampOf(testenv.Noon)))
+	composite := testenv.Must(score.Of(bucket).Encode(bucket.Points(reviewAbove), models.TimestampOf(testenv.Noon)))
 	const others, chunk = 1_000_000, 20_000
 	for first := 1000; first < others; first += chunk {
 		key := env.Keys.Board(bucket, first/chunk%bucket.Shards) // which shard does not matter here

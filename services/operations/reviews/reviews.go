@@ -68,7 +68,7 @@ func (s *Service) Find(ctx context.Context) (found int64, err error) {
 // findIn is Find for one bucket. It begins at the lowest of the scores. Those that rise
 // meanwhile are read later, so none is left out.
 func (s *Service) findIn(ctx context.Context, b *catalog.Board, bucket *models.Bucket, now time.Time) (found int64, err error) {
-	at := models.Entry{Composite: score.Of(bucket).Above(b.ReviewAbove)}
+	at := models.Entry{Composite: score.Of(bucket).Above(bucket.Points(b.ReviewAbove))}
 	for {
 		w, err := s.entries.Window(ctx, bucket, at, pageEntries, 0)
 		if err != nil {
@@ -120,7 +120,8 @@ func unseen(bucket *models.Bucket, entries []models.Entry, seen map[models.RowID
 	codec := score.Of(bucket)
 	var higher []models.Review
 	for _, e := range entries {
-		value, reachedAt := codec.Decode(e.Composite)
+		points, reachedAt := codec.Decode(e.Composite)
+		value := bucket.Score(points)
 		if highest, ok := seen[e.User]; ok && highest >= value {
 			continue
 		}

@@ -82,7 +82,7 @@ func (f *fixture) raiseAt(bucket *models.Bucket, reachedAt time.Time, scores ...
 		if value == 0 {
 			continue
 		}
-		composite, err := score.Of(bucket).Encode(value, models.TimestampOf(reachedAt))
+		composite, err := score.Of(bucket).Encode(bucket.Points(value), models.TimestampOf(reachedAt))
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -286,10 +286,10 @@ func TestCorrectedScores(t *testing.T) {
 		today := f.bucket("steps")
 		f.raise(today, 62_000, 63_000)
 		f.find(7)
-		lowered, event, live := int64(100), "event", "live"
+		lowered, event, live := models.Points(100), "event", "live"
 		lift := f.correct(
 			models.Correction{Board: "steps", Bucket: &yesterday.Name, Day: yesterday.Day, User: 1, Kind: models.CorrectionSet,
-				Score: &lowered, ReachedAt: &testenv.Noon},
+				Points: &lowered, ReachedAt: &testenv.Noon},
 			models.Correction{Board: "steps", Day: today.Day, User: 2, Kind: models.CorrectionExclude},
 			models.Correction{Board: "gifts", Bucket: &event, User: 1, Kind: models.CorrectionExclude},
 			models.Correction{Board: "active", Bucket: &live, User: 1, Kind: models.CorrectionExclude},

@@ -133,7 +133,7 @@ func (f *bucketFacts) describe(bucket *models.Bucket, now time.Time) Bucket {
 		run := &f.runs[bucket.Name][i]
 		shown.LastRun = run
 		if run.State == models.ArchiveComplete {
-			shown.Total, shown.ScoreSum = &run.Entries, &run.ScoreSum
+			shown.Total, shown.ScoreSum = &run.Entries, new(bucket.ScoreSum(run.Entries, run.PointsSum))
 		}
 	}
 	shown.State = stateOf(bucket, shown.LastRun, now)

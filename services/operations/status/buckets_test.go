@@ -92,7 +92,7 @@ func TestBuckets(t *testing.T) {
 		run := func(back models.Date, number int, state models.ArchiveState) models.ArchiveRun {
 			r := models.ArchiveRun{Board: "steps", Bucket: c.day(back).Name, Run: number, Shards: 1, State: state, StartedAt: finished}
 			if state == models.ArchiveComplete {
-				r.FinishedAt, r.Entries, r.ScoreSum = &finished, 10*int64(number), 100*int64(number)
+				r.FinishedAt, r.Entries, r.PointsSum = &finished, 10*int64(number), 100*models.Points(number)
 			}
 			return r
 		}

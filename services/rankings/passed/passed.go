@@ -255,7 +255,7 @@ func (r *reader) compare(board *catalog.Board, bucket *models.Bucket, ends time.
 	points, _ := score.Of(bucket).Decode(at.Mine.Composite)
 	r.notice = &notice{
 		Board: board.Name, Date: board.Date(bucket).String(), User: r.user, Rank: told.Rank, Was: was.Rank,
-		Total: 1 + len(at.Ahead) + len(at.Behind), Score: points,
+		Total: 1 + len(at.Ahead) + len(at.Behind), Score: bucket.Score(points),
 		By: passed[:min(len(passed), mostNames)], Until: until(now, ends, zone).UnixMilli(),
 	}
 }

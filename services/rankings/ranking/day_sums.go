@@ -25,10 +25,13 @@ type DaySums struct {
 }
 
 // DaySums adds up the days of a user up to today at the query's offset; From and To of the
-// query are not used. Errors and cost are those of History; CodeUnavailable also if Redis
-// does not answer.
+// query are not used. Errors and cost are those of History; CodeBoardKind also if the board ranks
+// the lowest score first, CodeUnavailable also if Redis does not answer.
 func (s *Service) DaySums(ctx context.Context, q HistoryQuery, goal int64) (DaySums, error) {
 	b, err := s.dayBoard(q.Board)
+	if err == nil {
+		err = b.RequireHigh("sums of several days")
+	}
 	if err != nil {
 		return DaySums{}, err
 	}

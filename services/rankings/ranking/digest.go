@@ -22,7 +22,7 @@ func (s *Service) Digest(ctx context.Context, bucket *models.Bucket, users []mod
 	err := s.eachCircle(ctx, bucket, users, func(entries []models.Entry) {
 		points, _ := codec.Decode(entries[0].Composite)
 		lines = append(lines, models.DigestLine{
-			User: entries[0].User, Rank: int64(1 + countBefore(entries, entries[0])), Total: int64(len(entries)), Score: points,
+			User: entries[0].User, Rank: int64(1 + countBefore(entries, entries[0])), Total: int64(len(entries)), Score: bucket.Score(points),
 			Leader: leader(entries).User,
 		})
 	})

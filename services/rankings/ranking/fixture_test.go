@@ -154,7 +154,7 @@ func (f *fixture) bucketOf(day models.Date) *models.Bucket {
 func (f *fixture) raiseOf(b *models.Bucket, user models.RowID, points int64, second int) models.Raise {
 	f.t.Helper()
 	at := b.StartsAt.Add(12*time.Hour + time.Duration(second)*time.Second)
-	composite, err := score.Of(b).Encode(points, models.TimestampOf(at))
+	composite, err := score.Of(b).Encode(b.Points(points), models.TimestampOf(at))
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func (f *fixture) raise(date models.Date, user models.RowID, points int64, at ti
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	composite, err := score.Of(bucket).Encode(points, models.TimestampOf(at))
+	composite, err := score.Of(bucket).Encode(bucket.Points(points), models.TimestampOf(at))
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -209,11 +209,11 @@ func (s *Service) shownPosition(bucket *models.Bucket, user models.RowID, positi
 func historyDay(d archive.Day, hot board.Position) (Day, bool) {
 	if d.Archived {
 		return Day{
-			Date: d.Bucket.Day, Score: d.Score, ReachedAt: d.ReachedAt, Rank: d.Rank, Total: d.Total, Source: models.SourceArchive,
+			Date: d.Bucket.Day, Score: d.Bucket.Score(d.Points), ReachedAt: d.ReachedAt, Rank: d.Rank, Total: d.Total, Source: models.SourceArchive,
 		}, d.Rank != 0
 	}
 	points, reachedAt := score.Of(d.Bucket).Decode(hot.Composite)
 	return Day{
-		Date: d.Bucket.Day, Score: points, ReachedAt: reachedAt, Rank: hot.Rank, Total: hot.Total, Source: models.SourceHot,
+		Date: d.Bucket.Day, Score: d.Bucket.Score(points), ReachedAt: reachedAt, Rank: hot.Rank, Total: hot.Total, Source: models.SourceHot,
 	}, hot.Composite != 0
 }

@@ -76,7 +76,7 @@ func (s *Service) summary(ctx context.Context, r *request, a *attempt) (*Summary
 	}
 	points, reachedAt := score.Of(a.bucket).Decode(w.entry.Composite)
 	friendsRank, percentile := int64(friends.MyRank), Percentile(w.rank, w.Total)
-	summary.Score, summary.ReachedAt = &points, &reachedAt
+	summary.Score, summary.ReachedAt = new(a.bucket.Score(points)), &reachedAt
 	summary.GlobalRank, summary.FriendsRank = &w.rank, &friendsRank
 	summary.Percentile = &percentile
 	return summary, nil

@@ -44,14 +44,18 @@ func pageOf(bucket *models.Bucket, entries []models.Entry, firstRank int64, mine
 		return p
 	}
 	codec := score.Of(bucket)
+	fill := func(line *models.RankedEntry, composite models.Composite) {
+		points, reachedAt := codec.Decode(composite)
+		line.Score, line.ReachedAt = bucket.Score(points), reachedAt
+	}
 	for i, e := range entries {
 		line := &p.Entries[i]
 		p.users[i], line.Rank = e.User, firstRank+int64(i)
-		line.Score, line.ReachedAt = codec.Decode(e.Composite)
+		fill(line, e.Composite)
 	}
 	if myRank != 0 {
 		p.users, p.Me = append(p.users, mine.User), &models.RankedEntry{Rank: myRank}
-		p.Me.Score, p.Me.ReachedAt = codec.Decode(mine.Composite)
+		fill(p.Me, mine.Composite)
 	}
 	if more {
 		last := entries[len(entries)-1]

@@ -42,6 +42,9 @@ func (s *Service) resolve(ctx context.Context, q Query, call string, scope ...st
 	if err == nil && (q.Likes || q.Span != nil) {
 		err = b.RequireDays()
 	}
+	if err == nil && q.Span != nil {
+		err = b.RequireHigh("sums of several days")
+	}
 	if err != nil {
 		return request{}, err
 	}

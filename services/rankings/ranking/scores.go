@@ -166,7 +166,7 @@ func (s *Service) addHot(ctx context.Context, ids []models.RowID, buckets []*mod
 		for j, composite := range lists[i] {
 			if composite != 0 {
 				points, reachedAt := codec.Decode(composite)
-				sums[j] = sums[j].Plus(models.Sum{Score: points, Days: 1, ReachedAt: reachedAt})
+				sums[j] = sums[j].Plus(models.Sum{Score: bucket.Score(points), Days: 1, ReachedAt: reachedAt})
 			}
 		}
 	}

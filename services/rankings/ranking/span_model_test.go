@@ -151,7 +151,7 @@ func (m *spanModel) report(boards board.Entries, date models.Date, user models.R
 	}
 	points := m.random.Int64N(4) * 100
 	at := bucket.StartsAt.Add(time.Duration(m.random.IntN(4)) * 5 * time.Hour)
-	composite := testenv.Must(score.Of(bucket).Encode(points, models.TimestampOf(at)))
+	composite := testenv.Must(score.Of(bucket).Encode(bucket.Points(points), models.TimestampOf(at)))
 	for _, err := range boards.Raise(m.t.Context(), []models.Raise{{Bucket: bucket, Entry: models.Entry{User: user, Composite: composite}}}) {
 		m.must(err)
 	}
@@ -197,14 +197,14 @@ func (m *spanModel) correct(date models.Date) {
 	}
 	r := corrections.Request{Board: "steps", Date: &date, User: id(user), Kind: models.CorrectionExclude, Reason: "a test", Actor: "admin"}
 	if points, _ := score.Of(d.bucket).Decode(d.reported[user]); d.reported[user] != 0 && m.random.IntN(2) == 0 {
-		lower := m.random.Int64N(points + 1)
+		lower := m.random.Int64N(int64(points) + 1)
 		r.Kind, r.Score = models.CorrectionSet, &lower
 	}
 	made, err := m.corrections.Create(m.t.Context(), r)
 	m.must(err)
 	d.made[user], d.corrected[user] = made.ID, 0
 	if r.Score != nil {
-		d.corrected[user] = testenv.Must(score.Of(d.bucket).Encode(*made.Score, models.TimestampOf(*made.ReachedAt)))
+		d.corrected[user] = testenv.Must(score.Of(d.bucket).Encode(*made.Points, models.TimestampOf(*made.ReachedAt)))
 	}
 	// A process that does not know the correction yet raises the board.
 	m.report(m.env.Entries(m.env.Clock.Now, nil), date, user)
@@ -234,7 +234,7 @@ func (m *spanModel) sum(viewer, user models.RowID, from, to models.Date, asFrien
 			continue
 		}
 		points, at := score.Of(d.bucket).Decode(composite)
-		line.Score, line.Days, all = line.Score+points, line.Days+1, append(all, at)
+		line.Score, line.Days, all = line.Score+d.bucket.Score(points), line.Days+1, append(all, at)
 		if points > 0 {
 			rises = append(rises, at)
 		}
