@@ -39,7 +39,7 @@ type boardHandlers struct {
 // Board is a board as it is shown to every caller.
 type Board struct {
 	Name        string            `json:"name" doc:"The board's name"`
-	Kind        models.Kind       `json:"kind" enum:"daily,event,rolling" doc:"daily: a total for each day, the highest counts; event: increments add up from its start to its end; rolling: those of the last hours add up"`
+	Kind        models.Kind       `json:"kind" enum:"daily,event,rolling" doc:"daily: a total for each day, the best counts; event: increments, from its start to its end; rolling: those of the last hours add up"`
 	TimeZone    string            `json:"time_zone" doc:"The zone that fixes its days, or local: each user's own calendar does" example:"Asia/Shanghai"`
 	OpenDays    *int              `json:"open_days" doc:"How many days before today take uploads on a daily board; null on other boards"`
 	MaxScore    int64             `json:"max_score" doc:"The largest score that is accepted"`

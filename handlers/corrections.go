@@ -46,7 +46,7 @@ type correction struct {
 	FirstDate  *string               `json:"first_date" nullable:"true" format:"date" doc:"The first day on which it holds; null on event and rolling boards"`
 	UserID     *models.UserID        `json:"user_id" nullable:"true" doc:"The user; null if the user no longer exists"`
 	Nickname   string                `json:"nickname" doc:"Empty while unset, without a user, and in the answer to createCorrection"`
-	Kind       models.CorrectionKind `json:"kind" enum:"set,exclude" doc:"set: the score is replaced by a lower one; exclude: the user is not ranked"`
+	Kind       models.CorrectionKind `json:"kind" enum:"set,exclude" doc:"set: the score is replaced by one that ranks no better; exclude: the user is not ranked"`
 	Score      *int64                `json:"score" nullable:"true" doc:"The score that is shown instead; null for exclude"`
 	Before     *int64                `json:"before" nullable:"true" doc:"The user's score when the correction was made, on first_date if there is one; null without a score"`
 	Reason     string                `json:"reason" doc:"Why it was made"`
@@ -93,11 +93,11 @@ func correctionOf(e corrections.Entry) correction {
 var createCorrection = operation{
 	id:      "createCorrection",
 	summary: "Correct a score",
-	description: "Lowers a user's score of a day, such as `{\"board\":\"steps\",\"date\":\"2026-11-20\",\"user_id\":\"1001\",\"kind\":\"set\",\"score\":9000,\"reason\":\"the phone was shaken\"}`, " +
+	description: "Lowers a user's score of a day (on a board with order low: raises it), such as `{\"board\":\"steps\",\"date\":\"2026-11-20\",\"user_id\":\"1001\",\"kind\":\"set\",\"score\":9000,\"reason\":\"the phone was shaken\"}`, " +
 		"or excludes the user with `\"kind\":\"exclude\"`: from that day, or without a date from today on. Events and rolling boards take no date; on a rolling board a user can only be excluded. " +
 		"It holds until it is lifted, whatever is reported or counted meanwhile. " +
 		"Friend rankings show it within three seconds, global lists within ten. Archived days and events are ranked anew by a job; until then the state is pending. " +
-		"correction_raises: the score is more than the user has; correction_exists: another correction holds; " +
+		"correction_raises: the score would rank before the user's; correction_exists: another correction holds; " +
 		"board_kind: the board takes no date, or it is a rolling board, whose scores can't be set; not_found: nothing was reported for that day.",
 	otherStatus: http.StatusCreated,
 	errors: []models.Code{models.CodeBoardNotFound, models.CodeUserNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeDateInFuture,
@@ -114,8 +114,8 @@ type newCorrection struct {
 	Board  string                `json:"board" doc:"The board's name" example:"steps"`
 	Date   *string               `json:"date,omitempty" nullable:"true" doc:"The day, YYYY-MM-DD; without one an exclusion holds from today until it is lifted. Event and rolling boards take none" example:"2026-11-20"`
 	UserID models.UserID         `json:"user_id" doc:"The user" example:"1001"`
-	Kind   models.CorrectionKind `json:"kind" enum:"set,exclude" doc:"set lowers the score, exclude removes the user from the ranking"`
-	Score  *int64                `json:"score,omitempty" nullable:"true" minimum:"0" doc:"The score to show instead, at most the user's; for set only" example:"9000"`
+	Kind   models.CorrectionKind `json:"kind" enum:"set,exclude" doc:"set makes the score worse, exclude removes the user from the ranking"`
+	Score  *int64                `json:"score,omitempty" nullable:"true" minimum:"0" doc:"The score to show instead, which ranks no better than the user's; for set only" example:"9000"`
 	Reason string                `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"the phone was shaken"`
 }
 

@@ -91,7 +91,7 @@ var sumDays = operation{
 	id:      "getSummary",
 	summary: "Add up one's days",
 	description: "The user's week, month, average, best day and streaks, of the last 366 days. `?goal=8000` says which days a streak counts: those with that score or more. " +
-		"`&for=1002` is about a friend, as in GET /v1/boards/{board}/history.",
+		"`&for=1002` is about a friend, as in GET /v1/boards/{board}/history. Boards with order low have no summary.",
 	errors: []models.Code{models.CodeBoardNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeOffsetRequired},
 	report: always,
 }

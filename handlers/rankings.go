@@ -70,7 +70,7 @@ func (in *PageInput) query(viewer models.UserID) (ranking.Query, error) {
 type CirclePageInput struct {
 	PageInput
 	Include string `query:"include" enum:"likes" doc:"likes: each entry has likes and liked. Daily boards only, and no spans"`
-	From    string `query:"from" doc:"The first day of a span, YYYY-MM-DD in the board's zone. A span takes no date" format:"date"`
+	From    string `query:"from" doc:"The first day of a span, YYYY-MM-DD in the board's zone. A span takes no date, and boards with order low have none" format:"date"`
 	To      string `query:"to" doc:"The last day of a span, which may be in the future; today if it is left out" format:"date"`
 }
 
@@ -214,7 +214,7 @@ type standing struct {
 	FriendsTotal int64             `json:"friends_total" doc:"How many of these have a score" example:"22"`
 	Percentile   *float64          `json:"percentile" doc:"100 × others below ÷ others, rounded down to 0.1; 100 if there are no others" example:"94"`
 
-	Correction *ranking.Correction `json:"correction" enum:"set,excluded" doc:"What an operator has made of the score: set to a lower one, or excluded from the ranking. Null for nothing"`
+	Correction *ranking.Correction `json:"correction" enum:"set,excluded" doc:"What an operator has made of the score: set to a worse one, or excluded from the ranking. Null for nothing"`
 }
 
 func (h *rankingHandlers) me(ctx context.Context, q ranking.Query, _ *DayInput) (*output[standing], error) {

@@ -55,7 +55,7 @@ var uploadScores = operation{
 	summary: "Upload step totals",
 	description: "Send the user's total for a day, such as `{\"date\":\"2026-11-20\",\"score\":12345}`, or up to 31 days that were stored offline, as " +
 		"`{\"scores\":[{\"date\":\"2026-11-19\",\"score\":8000},{\"date\":\"2026-11-20\",\"score\":12345}]}`. " +
-		"The highest total of a day counts, so sending one again changes nothing. " +
+		"The best total of a day counts, so sending one again changes nothing. " +
 		"In a list, an item whose day is closed or in the future, or whose score is out of range, is rejected alone: `rejected` says why. " +
 		"If that leaves none, the answer is 422 with the code of the first and the same `rejected`. " +
 		"A list with a malformed item is refused as a whole. " +

@@ -16,13 +16,13 @@ import (
 
 func (p *program) correctCommand() *cobra.Command {
 	var points int64
-	set := p.correctionCommand(models.CorrectionSet, &points, "Show a lower score of a user on one day, or in an event",
+	set := p.correctionCommand(models.CorrectionSet, &points, "Show a worse score of a user on one day, or in an event",
 		"the day, YYYY-MM-DD; none on the board of an event")
-	set.Flags().Int64Var(&points, "score", 0, "the score to show, at most the user's")
+	set.Flags().Int64Var(&points, "score", 0, "the score to show, which ranks no better than the user's")
 	requireFlags(set, "score")
 	exclude := p.correctionCommand(models.CorrectionExclude, nil, "Exclude a user from the rankings of one day, of all days from now on, or of a board without days",
 		"the day, YYYY-MM-DD; without it the exclusion holds from today until it is lifted")
-	return p.group("correct", "Lower a score, exclude a user from rankings, or lift that", set, exclude, p.liftCommand(), p.listCorrectionsCommand())
+	return p.group("correct", "Change a score, exclude a user from rankings, or lift that", set, exclude, p.liftCommand(), p.listCorrectionsCommand())
 }
 
 // correctionCommand returns the command that makes a correction of a kind. score is what it sets; nil

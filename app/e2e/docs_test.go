@@ -34,7 +34,7 @@ var notCommands = []struct{ doc, line, why string }{
 	{"docs/guide.md", "let typed = HKQuery.predicateForObjects(", "Swift for HealthKit"},
 	{"docs/guide.md", "val day = TimeRangeFilter.between(", "Kotlin for Health Connect"},
 	{"docs/operations.md", "location /", "settings of nginx"},
-	{"docs/architecture.md", "composite = score × 2^T + (2^T - 1 - t)", "a formula"},
+	{"docs/architecture.md", "composite = points × 2^T + (2^T - 1 - t)", "a formula"},
 }
 
 // replacements lists commands that can't run in a test, and what runs instead.

@@ -140,7 +140,7 @@ export interface paths {
         put?: never;
         /**
          * Correct a score
-         * @description Lowers a user's score of a day, such as `{"board":"steps","date":"2026-11-20","user_id":"1001","kind":"set","score":9000,"reason":"the phone was shaken"}`, or excludes the user with `"kind":"exclude"`: from that day, or without a date from today on. Events and rolling boards take no date; on a rolling board a user can only be excluded. It holds until it is lifted, whatever is reported or counted meanwhile. Friend rankings show it within three seconds, global lists within ten. Archived days and events are ranked anew by a job; until then the state is pending. correction_raises: the score is more than the user has; correction_exists: another correction holds; board_kind: the board takes no date, or it is a rolling board, whose scores can't be set; not_found: nothing was reported for that day.
+         * @description Lowers a user's score of a day (on a board with order low: raises it), such as `{"board":"steps","date":"2026-11-20","user_id":"1001","kind":"set","score":9000,"reason":"the phone was shaken"}`, or excludes the user with `"kind":"exclude"`: from that day, or without a date from today on. Events and rolling boards take no date; on a rolling board a user can only be excluded. It holds until it is lifted, whatever is reported or counted meanwhile. Friend rankings show it within three seconds, global lists within ten. Archived days and events are ranked anew by a job; until then the state is pending. correction_raises: the score would rank before the user's; correction_exists: another correction holds; board_kind: the board takes no date, or it is a rolling board, whose scores can't be set; not_found: nothing was reported for that day.
          *
          *     With a token of scope admin.
          */
@@ -822,7 +822,7 @@ export interface paths {
         };
         /**
          * Add up one's days
-         * @description The user's week, month, average, best day and streaks, of the last 366 days. `?goal=8000` says which days a streak counts: those with that score or more. `&for=1002` is about a friend, as in GET /v1/boards/{board}/history. A user may make two of the calls about many days at a time; a further one waits for a second and is then 429 `busy`.
+         * @description The user's week, month, average, best day and streaks, of the last 366 days. `?goal=8000` says which days a streak counts: those with that score or more. `&for=1002` is about a friend, as in GET /v1/boards/{board}/history. Boards with order low have no summary. A user may make two of the calls about many days at a time; a further one waits for a second and is then 429 `busy`.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -1686,7 +1686,7 @@ export interface components {
              */
             global: "users" | "service";
             /**
-             * @description daily: a total for each day, the highest counts; event: increments add up from its start to its end; rolling: those of the last hours add up
+             * @description daily: a total for each day, the best counts; event: increments add up from its start to its end; rolling: those of the last hours add up
              * @enum {string}
              */
             kind: "daily" | "event" | "rolling";
@@ -1833,7 +1833,7 @@ export interface components {
              */
             global: "users" | "service";
             /**
-             * @description daily: a total for each day, the highest counts; event: increments add up from its start to its end; rolling: those of the last hours add up
+             * @description daily: a total for each day, the best counts; event: increments add up from its start to its end; rolling: those of the last hours add up
              * @enum {string}
              */
             kind: "daily" | "event" | "rolling";
@@ -1967,7 +1967,7 @@ export interface components {
             /** @description The correction's id in other calls; null in a dry run */
             id: string | null;
             /**
-             * @description set: the score is replaced by a lower one; exclude: the user is not ranked
+             * @description set: the score is replaced by one that ranks no better; exclude: the user is not ranked
              * @enum {string}
              */
             kind: "set" | "exclude";
@@ -2817,7 +2817,7 @@ export interface components {
              */
             date?: string | null;
             /**
-             * @description set lowers the score, exclude removes the user from the ranking
+             * @description set makes the score worse, exclude removes the user from the ranking
              * @enum {string}
              */
             kind: "set" | "exclude";
@@ -2828,7 +2828,7 @@ export interface components {
             reason: string;
             /**
              * Format: int64
-             * @description The score to show instead, at most the user's; for set only
+             * @description The score to show instead, which ranks no better than the user's; for set only
              * @example 9000
              */
             score?: number | null;
@@ -3247,7 +3247,7 @@ export interface components {
         };
         Standing: {
             /**
-             * @description What an operator has made of the score: set to a lower one, or excluded from the ranking. Null for nothing
+             * @description What an operator has made of the score: set to a worse one, or excluded from the ranking. Null for nothing
              * @enum {string|null}
              */
             correction: "set" | "excluded" | null;
@@ -5511,7 +5511,7 @@ export interface operations {
                 cursor?: string;
                 /** @description likes: each entry has likes and liked. Daily boards only, and no spans */
                 include?: "likes";
-                /** @description The first day of a span, YYYY-MM-DD in the board's zone. A span takes no date */
+                /** @description The first day of a span, YYYY-MM-DD in the board's zone. A span takes no date, and boards with order low have none */
                 from?: string;
                 /** @description The last day of a span, which may be in the future; today if it is left out */
                 to?: string;
@@ -5618,7 +5618,7 @@ export interface operations {
                 cursor?: string;
                 /** @description likes: each entry has likes and liked. Daily boards only, and no spans */
                 include?: "likes";
-                /** @description The first day of a span, YYYY-MM-DD in the board's zone. A span takes no date */
+                /** @description The first day of a span, YYYY-MM-DD in the board's zone. A span takes no date, and boards with order low have none */
                 from?: string;
                 /** @description The last day of a span, which may be in the future; today if it is left out */
                 to?: string;

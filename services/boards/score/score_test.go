@@ -218,7 +218,7 @@ func TestElevenDigitsInMinutes(t *testing.T) {
 	}
 	codec := codecOf(tick, timeBits)
 	before := models.Composite(1 << score.Bits)
-	for _, points := range []models.Points{codec.MaxScore(), maxScore, maxScore - 1, 99_999_999_999 / 2, 1, 0} {
+	for _, points := range []models.Points{models.Points(codec.MaxScore()), maxScore, maxScore - 1, 99_999_999_999 / 2, 1, 0} {
 		for minute := range 45 * 24 * 60 {
 			reachedAt := models.TimestampOf(epoch.Add(time.Duration(minute)*tick + 59*time.Second))
 			composite, err := codec.Encode(points, reachedAt)
