@@ -19,6 +19,8 @@ export interface UploadOptions {
   /** The user's id. Totals of one user are never sent with the token of another one. */
   user: string;
   storage: Storage;
+  /** The board's order; high by default. With low the lowest score of a day is the best. */
+  order?: 'high' | 'low';
   /**
    * Is called once for each total that the service refuses for good. It is dropped. A day
    * that has not begun on the board is kept, and sent again after an hour or by flush.
@@ -32,7 +34,7 @@ export interface UploadOptions {
 
 export interface Uploads {
   /**
-   * add keeps a day's total, rounded down, in the storage unless a higher one of the day is
+   * add keeps a day's total, rounded down, in the storage unless a better one of the day is
    * there, and sends it in the background. It throws a TypeError unless the date has the form
    * YYYY-MM-DD and the score is a number from 0 on, and otherwise what the storage throws.
    */
@@ -69,6 +71,7 @@ function parse(text: string | null): Totals {
 /** keepUploads returns Uploads whose only state that lasts is in the storage. */
 export function keepUploads(connection: Connection, options: UploadOptions): Uploads {
   const { board, user, storage, onRefused, onAccepted, random = Math.random } = options;
+  const isBetter = (a: number, b: number): boolean => (options.order === 'low' ? a < b : a > b);
   const { clock } = connection;
   const key = `stepboard:${board}:${user}`;
   let lastChange: Promise<unknown> = Promise.resolve();
@@ -99,11 +102,12 @@ export function keepUploads(connection: Connection, options: UploadOptions): Upl
     return result;
   };
   const read = (): Promise<DayTotal[]> => change(() => false).then(listOf);
-  // drop removes totals, unless a higher one has been added meanwhile.
+  // drop removes totals, unless a better one has been added meanwhile.
   const drop = (items: DayTotal[]): Promise<Totals> =>
     change((totals) => {
       for (const { date, score } of items) {
-        if ((totals[date] ?? Infinity) <= score) delete totals[date];
+        const kept = totals[date];
+        if (kept !== undefined && !isBetter(kept, score)) delete totals[date];
       }
       return true;
     });
@@ -224,7 +228,8 @@ export function keepUploads(connection: Connection, options: UploadOptions): Upl
       const score = Number.isFinite(measured) ? Math.floor(measured) : -1;
       if (score < 0) throw new TypeError(`${measured} is not a number from 0 on`);
       await change((totals) => {
-        if ((totals[date] ?? -1) >= score) return false;
+        const kept = totals[date];
+        if (kept !== undefined && !isBetter(score, kept)) return false;
         totals[date] = score;
         return true;
       });

@@ -8,7 +8,10 @@ const unavailable = () => refuse(503, 'unavailable', { headers: { 'Retry-After':
 const offline = () => Promise.reject(new TypeError('failed to fetch'));
 
 // start returns uploads over a service with these answers, and what they report.
-function start(answers, { storage = new FakeStorage(), clock = new FakeClock(), user = '1' } = {}) {
+function start(
+  answers,
+  { storage = new FakeStorage(), clock = new FakeClock(), user = '1', order } = {},
+) {
   const service = new FakeService(...answers);
   const client = createClient({ baseUrl: '', token: () => 'A', fetch: service.fetch, clock });
   const refused = [];
@@ -17,6 +20,7 @@ function start(answers, { storage = new FakeStorage(), clock = new FakeClock(), 
     board: 'steps',
     user,
     storage,
+    order,
     random: () => 1,
     onRefused: ({ date, score }, { code }) => refused.push(`${date} ${score} ${code}`),
     onAccepted: ({ date, score }) => accepted.push(`${date} ${score}`),
@@ -39,6 +43,18 @@ test('The highest total of a day is sent, and then forgotten', async () => {
   assert.equal(sent().at(-1), '20:30');
   assert.equal(accepted.at(-1), '2026-11-20 30');
   assert.deepEqual(await uploads.pending(), []);
+  assert.equal(storage.items.size, 0);
+});
+
+test('Where the lowest score ranks first, the lowest total of a day is sent', async () => {
+  const { uploads, sent, accepted, storage } = start([offline, accept], { order: 'low' });
+  await uploads.add('2026-11-20', 30);
+  await settle();
+  await Promise.all([uploads.add('2026-11-20', 10), uploads.add('2026-11-20', 20)]);
+  await uploads.flush();
+  await settle();
+  assert.equal(sent().at(-1), '20:10');
+  assert.deepEqual(accepted, ['2026-11-20 10']);
   assert.equal(storage.items.size, 0);
 });
 
