@@ -51,6 +51,35 @@ func TestHistory(t *testing.T) {
 	p.until("there is no average yet", "document.querySelector('.tile:nth-child(2) b')?.textContent === '–'")
 }
 
+// Where the lowest score is first, nothing is shown that counts upwards: no goal, weeks, months, averages
+// and charts.
+func TestFastestFirst(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	f.returns("GET /v1/boards", map[string]any{"boards": []any{map[string]any{
+		"name": "steps", "kind": "daily", "order": "low", "time_zone": "Asia/Shanghai", "current": map[string]any{"date": fakeDay},
+	}}})
+	first, me := entry(2, 1, 60_000), entry(1, 2, 61_000)
+	ranking := rankingFrom(1, 2, 1)
+	ranking["entries"], ranking["me"] = []any{first, me}, me
+	f.ranks(ranking)
+	f.returns("GET /v1/boards/steps/top", ranking)
+	day := entry(1, 2, 61_000)
+	day["date"], day["global_rank"], day["global_total"] = fakeDay, 2, 2
+	f.returns("GET /v1/boards/steps/history", map[string]any{"entries": []any{day}})
+	f.returns("GET /v1/boards/steps/me", map[string]any{"score": 61_000, "friends_rank": 2, "friends_total": 2, "correction": nil})
+	p := newPage(t, phone)
+	p.signIn(f.URL, fakeToken())
+	p.until("the next friend is named", "document.querySelector('.hero .goal')?.textContent === '1,000 points behind User 2'")
+	p.until("there are days only", "document.querySelectorAll('.period-bar option').length === 1")
+	p.until("there is no goal", "document.querySelector('.aim-goal') === null")
+	p.goTo("#/history")
+	p.until("the place is the only figure", "document.querySelectorAll('.tile').length === 1 && document.querySelector('.past-day') !== null")
+	p.until("there is no chart", "document.querySelector('.plot') === null && document.querySelector('.sums') === null")
+	p.goTo("#/boards/steps/top")
+	p.until("the board says so", "document.querySelector('.about-text p')?.textContent.startsWith('Fastest first') === true")
+}
+
 // The day since when two people are friends is the one in the board's time zone.
 func TestFriendsSince(t *testing.T) {
 	t.Parallel()

@@ -127,7 +127,7 @@ func TestDemoCorrections(t *testing.T) {
 	today := *rankingOf(t, base, people[0].Token, "").Date
 	p := newPage(t, phone)
 	p.open(base + "/#/day/" + daysAgo(t, today, 1))
-	p.until("the note is shown", "document.querySelector('.hero .goal')?.textContent.includes('operators have lowered') === true")
+	p.until("the note is shown", "document.querySelector('.hero .goal')?.textContent.includes('operators have changed') === true")
 	p.screenshot("correction-set-390")
 	for _, other := range people {
 		var own struct{ Correction string }

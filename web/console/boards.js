@@ -18,6 +18,8 @@ import {
 } from './parts.js';
 
 const kinds = ['daily', 'event', 'rolling'];
+const orders = ['high', 'low'];
+const ranksLow = ({ kind, order }) => kind === 'daily' && order === 'low';
 const optionalNumber = (text) => (text === '' || text === undefined ? undefined : Number(text));
 const instant = (text) => (text ? new Date(text).toISOString() : undefined);
 
@@ -28,6 +30,7 @@ const define = {
     kind: 'daily',
     time_zone: 'Asia/Shanghai',
     max_score: '100000',
+    order: 'high',
     global: 'users',
   }),
   fields: [
@@ -44,6 +47,11 @@ const define = {
       hint: 'kindHint',
     },
     { name: 'max_score', text: 'maxScore', type: 'number', min: 1, hint: 'maxScoreHint' },
+    {
+      name: 'order',
+      options: () => orders.map((order) => [order, t(`order_${order}`)]),
+      shown: ({ kind }) => kind === 'daily',
+    },
     {
       name: 'time_zone',
       text: 'timeZone',
@@ -85,6 +93,7 @@ const define = {
       min: 0,
       optional: true,
       hint: 'reviewAboveHint',
+      shown: (values) => !ranksLow(values),
     },
     { name: 'unit', text: 'unit', optional: true, maxlength: 20, hint: 'unitHint' },
     {
@@ -95,7 +104,10 @@ const define = {
   ],
   call: (_, values) => {
     const { name, kind, global, max_score: maxScore } = values;
-    const daily = kind === 'daily' && { open_days: optionalNumber(values.open_days) };
+    const daily = kind === 'daily' && {
+      open_days: optionalNumber(values.open_days),
+      order: values.order,
+    };
     const event = kind === 'event' && { start: instant(values.start), end: instant(values.end) };
     const rolling = kind === 'rolling' && { window: optionalNumber(values.window) };
     const body = {
@@ -104,7 +116,7 @@ const define = {
         kind,
         global,
         max_score: Number(maxScore),
-        review_above: optionalNumber(values.review_above),
+        review_above: ranksLow(values) ? undefined : optionalNumber(values.review_above),
         unit: values.unit,
       },
       ...(kind !== 'rolling' && { time_zone: values.time_zone }),
@@ -296,6 +308,7 @@ function Board({ token, notify, name }) {
             ['kind', t(`kind_${board.kind}`)],
             ['timeZone', zoneOf(board)],
             ['maxScore', number(board.max_score)],
+            ['order', t(`order_${board.order}`)],
             ['openDays', number(board.open_days)],
             ['windowHours', number(board.window_hours)],
             ['audience', t(`audience_${board.global}`)],

@@ -346,7 +346,8 @@ function App() {
     async (error) => {
       if (error.code === 'board_not_found' && token) {
         const { boards } = await fetchJSON(token, '/v1/boards').catch(() => ({ boards: [] }));
-        const daily = boards.find(({ kind }) => kind === 'daily');
+        const days = boards.filter(({ kind }) => kind === 'daily');
+        const daily = days.find(({ order }) => order !== 'low') ?? days[0];
         if (daily) setBoard(daily.name);
       }
     },

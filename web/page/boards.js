@@ -19,6 +19,7 @@ import {
   unitTitle,
 } from './i18n.js';
 import { formatDuration } from './duration.js';
+import { isLow } from './goal.js';
 import { RankingList } from './ranking.js';
 import { friendCircle } from './today.js';
 import { texts } from './translations-boards.js';
@@ -36,6 +37,7 @@ const icons = { daily: 'walk', event: 'gift', rolling: 'clock' };
 // unitKey returns the unit of a board, and guesses it if the board has none.
 function unitKey(board) {
   if (board.unit) return board.unit;
+  if (isLow(board)) return 'points';
   if (board.kind === 'daily') return 'steps';
   return board.name.startsWith('gift') ? 'coins' : 'points';
 }
@@ -69,11 +71,12 @@ function Countdown({ board }) {
 }
 
 function BoardHeader({ board, ranking }) {
-  let about = t(board.kind, {
+  let about = t(isLow(board) ? 'low' : board.kind, {
     unit: unitTitle(unitKey(board)),
     n: board.window_hours,
     count: board.window_hours,
   });
+  if (isLow(board) && board.unit) about += ` · ${board.unit}`;
   if (board.time_zone === 'local') {
     about += ` · ${t('ownDays')}`;
     if (ranking) about += ` · ${formatLongDay(ranking.date)}`;

@@ -5,7 +5,7 @@ import { Icon, prefersReducedMotion } from './components.js';
 import { longestPage, useBoard } from './data.js';
 import { PastDayCard, Yesterday } from './digest.js';
 import { formatDuration } from './duration.js';
-import { useGoal, useGoalDialog } from './goal.js';
+import { isLow, useGoal, useGoalDialog } from './goal.js';
 import { addTexts, formatNumber, isDay, t } from './i18n.js';
 import { useLikes } from './likes.js';
 import { useMoves } from './moves.js';
@@ -66,16 +66,15 @@ function ShareButton({ circle, ranking, unit, notify }) {
     }`;
 }
 
-// useLeft returns how much is left of today in words: whole hours, or minutes in the last one. It returns
-// nothing if the service does not know when the day ends, and after it has ended.
-function useLeft(board, past) {
+// useLeft returns how much is left of a board's day in words: whole hours, or minutes in the last one. It
+// returns nothing if the service does not know when the day ends, and after it has ended.
+function useLeft(board) {
   const [, redraw] = useState(0);
   useEffect(() => {
     const timer = setInterval(() => redraw((n) => n + 1), minute);
     return () => clearInterval(timer);
   }, []);
-  const end = past ? null : board?.current.ends_at;
-  const left = Date.parse(end) - Date.now();
+  const left = Date.parse(board?.current.ends_at) - Date.now();
   if (!(left > 0)) return '';
   return t('left', { time: formatDuration(Math.max(left, minute), 1) });
 }
@@ -115,10 +114,11 @@ function useArrival([id, day] = [], ranking, limit, raiseLimit) {
   }, [id, ranking]);
 }
 
-// DayExtras shows the card of a past day, or the line about yesterday, and calls onExtras with functions,
-// the goal and the board's unit: after(entry, own) returns what a row has beside its link, share() a button
-// to share the day, or nothing, moved() the places that the viewer has won or lost, and aim(score) the goal
-// and what is left of the day. reload fetches a past day again.
+// DayExtras shows the card of a past day, or the line about yesterday, and calls onExtras with
+// functions, the goal, the board's unit, and low, which says that the lowest score is first: after(entry,
+// own) returns what a row has beside its link, share() a button to share the day, or nothing, moved() the
+// places that the viewer has won or lost, and aim(score) the goal and what is left of the day. reload
+// fetches a past day again.
 export function DayExtras(props) {
   const { session, circle, ranking, past, reload, notify, onExtras } = props;
   useArrival(circle.group || past ? [] : props.at, ranking, props.limit, props.raiseLimit);
@@ -128,10 +128,12 @@ export function DayExtras(props) {
   useCelebration(past ? null : ranking.me, ranking.total, notify);
   const after = (entry, own) => html`<${Move} places=${movesOf(entry)} />
     ${likes.heart(entry, own)}`;
-  const [goal, choose] = useGoal(session, past ? null : ranking.date);
   const [board] = useBoard(session.token, session.board);
-  const left = useLeft(board, past);
-  const unit = board?.unit || undefined;
+  const low = isLow(board);
+  const [wanted, choose] = useGoal(session, past || low ? null : ranking.date);
+  const goal = low ? null : wanted;
+  const left = useLeft(past ? null : board);
+  const unit = board?.unit || (low ? 'points' : undefined);
   const [goalDialog, openGoal] = useGoalDialog({
     session,
     today: ranking.date,
@@ -144,8 +146,8 @@ export function DayExtras(props) {
   const share = () =>
     ranking.me && html`<${ShareButton} ...${{ circle, ranking, unit, notify }} />`;
   useLayoutEffect(
-    () => onExtras({ after, share, moved, aim, goal, unit }),
-    [ranking, likes.version, goal, left, unit],
+    () => onExtras({ after, share, moved, aim, goal, unit, low }),
+    [ranking, likes.version, goal, left, unit, low],
   );
   useEffect(() => () => onExtras({}), []);
   const own = ranking.me && likes.of(ranking.me)?.likes;

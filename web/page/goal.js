@@ -10,6 +10,10 @@ export const mostSteps = 100_000;
 const usualGoal = 8000;
 export const proposalDays = 14;
 
+// isLow reports whether a board ranks the lowest score first. Goals, averages and sums, which count
+// upwards, are not shown for it.
+export const isLow = (board) => board?.order === 'low';
+
 export const isGoal = (n) => Number.isInteger(n) && n >= 1 && n <= mostSteps;
 
 // keptGoal returns the goal that was chosen in this browser, or null.

@@ -22,6 +22,7 @@ import {
   t,
   unitOf,
 } from './i18n.js';
+import { isLow } from './goal.js';
 import { Summary, Tile } from './summary.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
@@ -99,8 +100,8 @@ function Place({ session: { token, board }, date }) {
 }
 
 // Tiles shows figures of a history. place, if given, comes first; otherwise the best place among
-// everybody is one of them.
-function Tiles({ entries, stats, place }) {
+// everybody is one of them. If the lowest score is first, there are no others.
+function Tiles({ entries, stats, place, low }) {
   const { best, bestRank, sum, average } = stats;
   const rank = formatRank(bestRank.global_rank);
   const bestPlace = html`<${Tile}
@@ -108,6 +109,7 @@ function Tiles({ entries, stats, place }) {
     value=${rank}
     note=${formatDay(bestRank.date)}
   />`;
+  if (low) return html`<dl class="tiles">${place || bestPlace}</dl>`;
   return html`<dl class="tiles">
     ${place}
     <${Tile} label=${t('average')} value=${formatAverage(average)} note=${t('averageNote')} />
@@ -122,8 +124,8 @@ function Tiles({ entries, stats, place }) {
 }
 
 // Days lists the days; the viewer's own lead to the ranking of each.
-function Days({ entries, stats, own }) {
-  const scale = (score) => (stats.best.score ? score / stats.best.score : 0);
+function Days({ entries, stats, own, low }) {
+  const scale = (score) => (stats.best.score && !low ? score / stats.best.score : 0);
   const day = (entry) => html`<li key=${entry.date}>
     <${own ? 'a' : 'div'} class="past-day" href=${own ? `#/day/${entry.date}` : undefined}>
       <span class="when">
@@ -205,23 +207,28 @@ function UserHistory({ session, friend, notify, onError }) {
     }
     const stats = statsOf(entries, today);
     const chosen = selected ?? entries[0];
+    const low = isLow(board);
     const banner = html`<p class="banner" role="status"><${Icon} name="cloud" />${t('partial')}</p>`;
     return html`${partial && banner}
       <${Tiles}
         entries=${entries}
         stats=${stats}
         place=${!friend && html`<${Place} session=${session} date=${chosen.date} />`}
+        low=${low}
       />
-      <${Chart}
-        entries=${entries}
-        today=${today}
-        unit=${board.unit || 'steps'}
-        stats=${stats}
-        selected=${chosen}
-        onSelect=${setSelected}
-      />
-      <${Summary} ...${{ session, friend, today, notify }} />
-      <${Days} entries=${entries} stats=${stats} own=${!friend} />`;
+      ${
+        !low &&
+        html`<${Chart}
+            entries=${entries}
+            today=${today}
+            unit=${board.unit || 'steps'}
+            stats=${stats}
+            selected=${chosen}
+            onSelect=${setSelected}
+          />
+          <${Summary} ...${{ session, friend, today, notify }} />`
+      }
+      <${Days} entries=${entries} stats=${stats} own=${!friend} low=${low} />`;
   };
   return html`<div class="page"><${Title} friend=${friend} user=${session.user} />${content()}</div>`;
 }

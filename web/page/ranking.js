@@ -118,7 +118,9 @@ function Row({ entry, best, own, passed, since, unit, href, after }) {
     score: formatNumber(entry.score),
     unit: unitOf(unit, entry.score),
   });
-  const scale = best > 0 ? Math.max(entry.score / best, shortestBar) : 0;
+  // Where the lowest score is first, the bars of all others are shorter as well.
+  const longest = Math.max(entry.score, best);
+  const scale = longest > 0 ? Math.max(Math.min(entry.score, best) / longest, shortestBar) : 0;
   const tag = passed
     ? html`<span class="tag passed">${t('passed', { n: formatNumber(passed) })}</span>`
     : html`<span class="tag">${t('you')}</span>`;

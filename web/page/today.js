@@ -42,8 +42,8 @@ function neighbours({ me, entries }) {
   return index < 0 ? [] : [entries[index - 1], entries[index + 1]];
 }
 
-// Goal says how far the next friend is ahead or behind.
-function Goal({ ranking, past, unit }) {
+// Goal says how far the next friend is ahead or behind. low says that the lowest score is first.
+function Goal({ ranking, past, unit, low }) {
   const { me } = ranking;
   const [ahead, behind] = neighbours(ranking);
   const gap = (key, n, user) =>
@@ -52,10 +52,11 @@ function Goal({ ranking, past, unit }) {
       unit: unitOf(unit, n),
       name: html`<${Name} user=${user} />`,
     });
+  const apart = (other) => Math.abs(other.score - me.score);
   let text = '';
-  if (ahead && past) text = gap('behind', ahead.score - me.score, ahead);
-  else if (ahead) text = gap('toPass', Math.max(1, ahead.score - me.score + 1), ahead);
-  else if (behind) text = gap('leadBy', me.score - behind.score, behind);
+  if (ahead && (past || low)) text = gap('behind', apart(ahead), ahead);
+  else if (ahead) text = gap('toPass', apart(ahead) + 1, ahead);
+  else if (behind) text = gap('leadBy', apart(behind), behind);
   else if (me.rank === 1) text = t('leadAlone');
   return html`<p class="goal">${text}</p>`;
 }
@@ -126,8 +127,9 @@ function Hero({ ranking, circle, state, view, correction, stale, extras }) {
   const outOf = t('outOf', { total: formatNumber(total) });
   const [prefix, rank, suffix] = rankParts(me.rank);
   // The bar of today is as long as the part of the goal that is reached; others are as in the list.
-  const whole = aim ? extras.goal : best;
-  const scale = whole > 0 ? Math.min(1, me.score / whole) : Number(!aim);
+  const whole = aim && !extras.low ? extras.goal : best;
+  const scale =
+    whole > 0 ? Math.min(1, extras.low ? whole / me.score : me.score / whole) : Number(!aim);
   return html`<section class="hero" aria-label=${`${formatRank(me.rank)} ${outOf} ${circle.among}`}>
     <${Champion} ranking=${ranking} />
     ${extras.share?.()}
@@ -148,7 +150,7 @@ function Hero({ ranking, circle, state, view, correction, stale, extras }) {
     </div>
     <div class="bar wide"><span style=${{ transform: `scaleX(${scale})` }}></span></div>
     <${HeroNote} stale=${stale} correction=${correction}>
-      <${Goal} ranking=${ranking} past=${view.past} unit=${extras.unit || 'steps'} />
+      <${Goal} ranking=${ranking} past=${view.past} unit=${extras.unit || 'steps'} low=${extras.low} />
     <//>
   </section>`;
 }
@@ -282,9 +284,10 @@ export function DayStrip({ today, selected, hrefOf }) {
 }
 
 // periodsOf returns {options, choose, period}, to choose between the rankings of a day, a week, a month
-// and a group's challenge.
-function periodsOf(circle, period) {
-  const keys = ['day', 'week', 'month', circle.challenge && 'challenge'].filter(Boolean);
+// and a group's challenge. A board that is low has the days only.
+function periodsOf(circle, period, low) {
+  const all = ['day', 'week', 'month', circle.challenge && 'challenge'].filter(Boolean);
+  const keys = low ? ['day'] : all;
   const options = keys.map((key) => [key, t(`per_${key}`)]);
   const choose = (key) => {
     location.hash = circle.href(...(key === 'day' ? [] : [key]));
@@ -362,7 +365,7 @@ export function RankingScreen(props) {
   const later = useLater(importDay, ranking?.date);
   const [extras, onExtras] = useState({});
   const stale = ranking && (state === 'offline' || state === 'error');
-  const periods = periodsOf(circle, period);
+  const periods = periodsOf(circle, period, extras.low);
   const hero = ranking
     ? html`<${Hero} ...${{ ranking, circle, state, view, correction }} stale=${stale && result} extras=${extras} />`
     : html`<${HeroSkeleton} />`;
