@@ -43,6 +43,7 @@ func openToMove(t testing.TB, dir string, servers *testenv.Env) *testenv.Env {
 func (s *server) fill() {
 	s.t.Helper()
 	s.want(s.admin("POST", "/v1/admin/boards", giftsDefinition), http.StatusCreated, nil)
+	s.want(s.admin("POST", "/v1/admin/boards", `{"name":"laps","kind":"daily","max_score":100000,"order":"low"}`), http.StatusCreated, nil)
 	s.want(s.admin("POST", "/v1/admin/boards", `{"name":"hours","kind":"rolling","max_score":1000}`), http.StatusCreated, nil)
 	for i := range movedUsers {
 		s.want(s.service("PUT", "/v1/users/"+pathOf(movedUser(i)), fmt.Sprintf(`{"nickname":"Name %d","avatar_url":"https://a.example/%d"}`, i, i)), http.StatusOK, nil)
@@ -62,6 +63,8 @@ func (s *server) fill() {
 			scores[movedUser(i)] = (i*37+day*11)%30*100 + 1
 		}
 		s.uploadDay(harness.NoonDay+models.Date(day), scores)
+		s.uploadToday("laps", movedUser(day), 60_000+day)
+		s.uploadToday("laps", movedUser(day+1), 61_000)
 	}
 	s.correct(`{"board":"steps","date":"2026-11-20","user_id":%q,"kind":"set","score":77,"reason":"shaken"}`, movedUser(3))
 	s.archiveDue()
@@ -120,7 +123,8 @@ func (s *server) ask(before map[string]string) map[string]string {
 			paths = append(paths, "/v1/boards/steps/friends?limit=3&include=likes&date="+day, "/v1/boards/steps/around?date="+day)
 		}
 		paths = append(paths, "/v1/boards/steps/friends?from=2026-11-20&to=2026-11-25&limit=3", "/v1/boards/gifts/friends?limit=3",
-			"/v1/boards/hours/friends?limit=3", "/v1/boards/hours/top?limit=3", "/v1/boards/gifts/top?limit=3", "/v1/boards/gifts/me")
+			"/v1/boards/hours/friends?limit=3", "/v1/boards/hours/top?limit=3",
+			"/v1/boards/laps/friends?date=2026-11-20", "/v1/boards/laps/top?date=2026-11-25", "/v1/boards/laps/history?from=2026-11-20&to=2026-11-25", "/v1/boards/gifts/top?limit=3", "/v1/boards/gifts/me")
 		for _, day := range days {
 			paths = append(paths, "/v1/boards/steps/top?limit=5&date="+day)
 		}

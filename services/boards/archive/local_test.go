@@ -165,13 +165,20 @@ type localFixture struct {
 	db     *localDB
 	clock  *testenv.Clock
 	memory *memory
+	order  models.Order
 	bucket *models.Bucket
 }
 
 func newLocalFixture(t testing.TB, folder, options string) *localFixture {
 	t.Helper()
+	return newOrderedFixture(t, folder, options, models.OrderHigh)
+}
+
+// newOrderedFixture is newLocalFixture with an order of the board.
+func newOrderedFixture(t testing.TB, folder, options string, order models.Order) *localFixture {
+	t.Helper()
 	f := &localFixture{
-		t: t, db: openLocalDB(t, filepath.Join(folder, "stepboard.db"), options), clock: testenv.NewClock(testenv.Noon),
+		t: t, order: order, db: openLocalDB(t, filepath.Join(folder, "stepboard.db"), options), clock: testenv.NewClock(testenv.Noon),
 		memory: &memory{dropped: make(map[string]int)},
 	}
 	f.bucket = f.today()
@@ -183,7 +190,9 @@ func (f *localFixture) today() *models.Bucket {
 	f.t.Helper()
 	c := catalog.New(catalog.NewStore(f.db.gorm()), f.clock.Now, 3, testenv.Log())
 	defaults := config.Default()
-	if err := c.Definitions.Define(f.t.Context(), defaults.BoardDefinitions()); err != nil {
+	def := defaults.BoardDefinitions()[0]
+	def.Order = f.order
+	if err := c.Definitions.Define(f.t.Context(), []models.Board{def}); err != nil {
 		f.t.Fatal(err)
 	}
 	b := testenv.Must(c.Definitions.Board("steps"))

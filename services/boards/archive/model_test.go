@@ -53,7 +53,7 @@ func (w *archiveWorld) entry() models.Entry {
 	for {
 		user := models.RowID(1 + w.rng.Int64N(60)*w.rng.Int64N(7))
 		if !w.erased[user] {
-			return entry(w.t, w.bucket, user, w.rng.Int64N(6), w.bucket.StartsAt.Add(time.Duration(w.rng.IntN(2))*time.Second))
+			return entry(w.t, w.bucket, user, w.bucket.Score(models.Points(w.rng.Int64N(6))), w.bucket.StartsAt.Add(time.Duration(w.rng.IntN(2))*time.Second))
 		}
 	}
 }
@@ -395,7 +395,8 @@ func TestSoakTheArchiveEqualsAModel(t *testing.T) {
 		t.Parallel()
 		for i := range seeds {
 			t.Run(fmt.Sprint(seed+i), func(t *testing.T) {
-				f := newLocalFixture(t, t.TempDir(), "&_pragma=synchronous(off)")
+				order := []models.Order{models.OrderHigh, models.OrderLow}[(seed+i)%2]
+				f := newOrderedFixture(t, t.TempDir(), "&_pragma=synchronous(off)", order)
 				steady := &localDB{writer: f.db.writer, reader: f.db.reader}
 				w := &archiveWorld{t: t, rng: rand.New(rand.NewPCG(seed+i, 1)), bucket: f.bucket, db: steady.gorm(), clock: f.clock, local: f}
 				w.open = func(mayDie bool) *archive.Service {
@@ -413,6 +414,9 @@ func TestSoakTheArchiveEqualsAModel(t *testing.T) {
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
 		testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+			if seed%2 == 1 {
+				env.Config.Boards[0].Order = string(models.OrderLow)
+			}
 			f := newFixture(t, env, 2)
 			w := &archiveWorld{t: t, rng: rand.New(rand.NewPCG(seed, 2)), bucket: f.today(), db: env.Gorm, clock: env.Clock}
 			w.open = func(bool) *archive.Service { return f.archiveOver(f.boards) }

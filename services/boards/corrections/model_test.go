@@ -59,6 +59,9 @@ func TestCorrectionsAgreeWithAModel(t *testing.T) {
 func runModel(t *testing.T, env *testenv.Env, seed uint64) {
 	t.Helper()
 	env.Config.Boards[0].Shards = 1 + int(seed%2)
+	if seed%3 == 0 {
+		env.Config.Boards[0].Order = string(models.OrderLow)
+	}
 	f := newFixture(t, env)
 	bucket, stopped := f.today(), f.newProcess()
 	// What it writes was decided when the day was not cold, however late it goes on.
@@ -178,9 +181,10 @@ func (m *model) change1(user models.RowID) {
 	if m.rng.IntN(2) == 0 && m.env.Clock.Now().Before(m.bucket.EndsAt) {
 		requests[0] = excludeFromNow(user)
 	}
-	// Redis may have less than was reported after a loss, and a set score must not be more.
-	if !m.lost && points(m.bucket, m.reported[user]) > 0 && m.env.Clock.Now().Before(m.bucket.EndsAt) {
-		requests = append(requests, set(user, m.bucket.Day, m.rng.Int64N(points(m.bucket, m.reported[user]))))
+	// Redis may have less than was reported after a loss, and a set score must not be better.
+	if !m.lost && m.reported[user] != 0 && m.env.Clock.Now().Before(m.bucket.EndsAt) {
+		best := m.bucket.Points(points(m.bucket, m.reported[user]))
+		requests = append(requests, set(user, m.bucket.Day, m.bucket.Score(models.Points(m.rng.Int64N(int64(best)+1)))))
 	}
 	m.held[user] = p.create(requests[m.rng.IntN(len(requests))])
 	if !m.env.Clock.Now().Before(m.bucket.ColdAt) {

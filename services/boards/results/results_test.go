@@ -1,6 +1,7 @@
 package results_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -13,6 +14,16 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The hashes of results that were written before are those of the same JSON.
+func TestHashedResult(t *testing.T) {
+	t.Parallel()
+	result := results.Result{Total: 1, PointsSum: 60, Top: []results.Entry{{User: 7, Points: 60, ReachedAt: models.TimestampOf(testenv.Noon)}}}
+	const want = `{"Total":1,"ScoreSum":60,"Top":[{"user":7,"score":60,"reached_at":"2026-11-20T13:00:00.000Z"}]}`
+	if got := testenv.Must(json.Marshal(result)); string(got) != want {
+		t.Errorf("hashed is %s, want %s", got, want)
+	}
+}
 
 // A result is written again with the next revision if it has changed, and only then.
 func TestRevisions(t *testing.T) {
