@@ -238,7 +238,7 @@ var moveEnd = operation{
 	summary: "Move the end of an event",
 	description: "Moves the end of an event to a later time, such as `{\"end\":\"2026-12-31T15:00:00Z\"}`, until it is final, and up to its `extendable_until`. " +
 		"Increments are counted up to the new end at once; other processes show it within seconds. Settings that name an earlier end do not move it back. " +
-		"With `?dry_run=true` nothing changes.",
+		"With `?dry_run=true` nothing changes, and the answer is the board as it would be.",
 	errors: []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeEventFinal},
 }
 
@@ -260,7 +260,13 @@ func (h *boardHandlers) moveEnd(ctx context.Context, in *moveEndInput) (*output[
 	if err != nil {
 		return nil, err
 	}
-	return outputOf(h.definition(b))
+	shown, err := h.definition(b)
+	if in.isDryRun() && b.EndsAt != nil { // its bucket still has the former end
+		closes := b.EndsAt.Add(b.Late)
+		shown.Current.EndsAt, shown.Current.ClosesAt = timestampIfAny(b.EndsAt), timestampIfAny(&closes)
+		shown.ClosesAt = shown.Current.ClosesAt
+	}
+	return outputOf(shown, err)
 }
 
 var showBoard = operation{

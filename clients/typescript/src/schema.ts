@@ -89,7 +89,7 @@ export interface paths {
         get: operations["getBoardDefinition"];
         /**
          * Move the end of an event
-         * @description Moves the end of an event to a later time, such as `{"end":"2026-12-31T15:00:00Z"}`, until it is final, and up to its `extendable_until`. Increments are counted up to the new end at once; other processes show it within seconds. Settings that name an earlier end do not move it back. With `?dry_run=true` nothing changes.
+         * @description Moves the end of an event to a later time, such as `{"end":"2026-12-31T15:00:00Z"}`, until it is final, and up to its `extendable_until`. Increments are counted up to the new end at once; other processes show it within seconds. Settings that name an earlier end do not move it back. With `?dry_run=true` nothing changes, and the answer is the board as it would be.
          *
          *     With a token of scope admin.
          */

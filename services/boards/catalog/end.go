@@ -32,7 +32,7 @@ func (s *Buckets) ExtendableUntil(b *Board) *time.Time {
 // follow. Errors: CodeBoardNotFound, CodeBoardKind if the board is no event, CodeEventFinal,
 // CodeValidationFailed for an earlier end and one that its bucket can't hold, CodeUnavailable.
 // Other replicas notice the end within RefreshEvery, and increments are counted up to it at once. A
-// dry run stores nothing. It returns the board, as it is or would be, and its bucket.
+// dry run stores nothing. It returns the board as it is or would be.
 func (d *Definitions) MoveEnd(ctx context.Context, name string, end time.Time, dryRun bool) (*Board, error) {
 	b, err := d.Board(name)
 	if err != nil {
