@@ -30,7 +30,7 @@ const (
 	eventLasts = 9*24*time.Hour + 4*time.Hour
 	// giftInterval is how often somebody gives a gift and others are active.
 	giftInterval = 2 * time.Second
-	// firstGiftsBatch is how many gifts from before the demo are stored at once.
+	// firstGiftsBatch is how many increments from before the demo are stored at once.
 	firstGiftsBatch = 100
 	// maxGift is the largest body of a visitor's gift, in bytes.
 	maxGift = 1 << 10
@@ -41,14 +41,21 @@ var giftCoins = []int64{1, 1, 1, 5, 5, 10, 10, 20, 66, 188}
 
 // giftBoards returns the boards that take increments.
 func giftBoards(now time.Time) []config.Board {
-	event, rolling := config.Default().Boards[0], config.Default().Boards[0]
-	event.OpenDays, rolling.OpenDays = 0, 0
-	event.Name, event.Kind, event.MaxScore = giftsBoard, string(models.KindEvent), 1_000_000
+	event, rolling := eventOf(giftsBoard, now), config.Default().Boards[0]
+	rolling.OpenDays = 0
+	rolling.Name, rolling.Kind = activeBoard, string(models.KindRolling)
+	event.MaxScore, rolling.MaxScore = 1_000_000, 1_000_000
+	event.Unit, rolling.Unit = "coins", "points"
+	return []config.Board{event, rolling, quizEvent(now)}
+}
+
+// eventOf returns the board of an event that is under way.
+func eventOf(name string, now time.Time) config.Board {
+	event := config.Default().Boards[0]
+	event.Name, event.Kind, event.OpenDays = name, string(models.KindEvent), 0
 	event.Start = now.Add(-eventBegan).Truncate(time.Hour)
 	event.End = event.Start.Add(eventLasts)
-	rolling.Name, rolling.Kind, rolling.MaxScore = activeBoard, string(models.KindRolling), 1_000_000
-	event.Unit, rolling.Unit = "coins", "points"
-	return []config.Board{event, rolling}
+	return event
 }
 
 // gifts makes increments. Safe for concurrent use.
@@ -70,10 +77,18 @@ func (g *gifts) giveFirst(ctx context.Context, a *app.App, p *people) error {
 				items = append(items, g.increment(id, 1+int64(300*p.rng.ExpFloat64())))
 			}
 		}
-		for chunk := range slices.Chunk(items, firstGiftsBatch) {
-			if _, err := a.Ledger.Add(ctx, board, chunk); err != nil {
-				return err
-			}
+		if err := addAll(ctx, a, board, items); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addAll makes many increments, in batches.
+func addAll(ctx context.Context, a *app.App, board string, increments []ledger.Increment) error {
+	for batch := range slices.Chunk(increments, firstGiftsBatch) {
+		if _, err := a.Ledger.Add(ctx, board, batch); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -33,6 +33,8 @@ const kinds = ['daily', 'event', 'rolling'];
 const scopes = ['top', 'around', 'friends'];
 const queries = { top: '?limit=50', around: '?radius=10' };
 const icons = { daily: 'walk', event: 'gift', rolling: 'clock' };
+const takesBest = (board) => board.kind === 'event' && board.takes === 'best';
+const iconOf = (board) => (takesBest(board) ? 'crown' : icons[board.kind]);
 
 // unitKey returns the unit of a board, and guesses it if the board has none.
 function unitKey(board) {
@@ -71,7 +73,7 @@ function Countdown({ board }) {
 }
 
 function BoardHeader({ board, ranking }) {
-  let about = t(isLow(board) ? 'low' : board.kind, {
+  let about = t(isLow(board) ? 'low' : takesBest(board) ? 'best' : board.kind, {
     unit: unitTitle(unitKey(board)),
     n: board.window_hours,
     count: board.window_hours,
@@ -87,7 +89,7 @@ function BoardHeader({ board, ranking }) {
   const settling = html`<span class="pill slow" role="status"><i></i>${t('settling')}</span>`;
   const total = () => t('people', { n: formatNumber(ranking.total), count: ranking.total });
   return html`<section class="about card">
-    <span class=${`emblem ${board.kind}`}><${Icon} name=${icons[board.kind]} /></span>
+    <span class=${`emblem ${board.kind}`}><${Icon} name=${iconOf(board)} /></span>
     <div class="about-text"><h2>${boardTitle(board.name)}</h2><p>${about}</p></div>
     <div class="about-pills">
       <${Countdown} board=${board} />
@@ -113,7 +115,7 @@ function BoardRanking({ token, board, scope, result, retry, announce, after }) {
     }
     if (ranking.entries.length === 0) {
       const key = scope === 'around' && ranking.total > 0 ? 'noScoreBoard' : 'emptyBoard';
-      return html`<${Notice} icon=${icons[board.kind]} title=${t(key)} hint=${t(`${key}Hint`)} />`;
+      return html`<${Notice} icon=${iconOf(board)} title=${t(key)} hint=${t(`${key}Hint`)} />`;
     }
     return html`<${RankingList}
       label=${title}
@@ -178,7 +180,7 @@ function BoardLinks({ boards, board, scope }) {
     href=${`#/boards/${other.name}/${scope}`}
     aria-current=${other === board ? 'page' : undefined}
   >
-    <${Icon} name=${icons[other.kind]} />${boardTitle(other.name)}
+    <${Icon} name=${iconOf(other)} />${boardTitle(other.name)}
   </a>`;
   return html`<nav class="chips" aria-label=${t('boards')} ref=${chips}>${sorted.map(link)}</nav>`;
 }
