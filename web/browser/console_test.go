@@ -197,6 +197,9 @@ func TestConsoleBoards(t *testing.T) {
 	c.set("#act-start", "2099-03-01T08:00")
 	c.set("#act-end", "2099-03-20T20:00")
 	c.set("#act-max_score", "10000000")
+	c.set("#act-takes", "best")
+	c.set("#act-latest_end", "2099-04-20T20:00")
+	c.set("#act-late", "48h")
 	c.checkAccess("the form of a board")
 	c.screenshot("console-define-1280-en")
 	c.click("dialog .strong")
@@ -208,6 +211,7 @@ func TestConsoleBoards(t *testing.T) {
 	if !strings.Contains(fmt.Sprint(boards), "spring") {
 		t.Errorf("the boards are %v", boards)
 	}
+	c.movesAnEnd()
 
 	c.goTo("#/boards/steps")
 	c.until("the calendar is there", boardShown)
@@ -225,6 +229,44 @@ func TestConsoleBoards(t *testing.T) {
 	c.click(".panel > .buttons [data-action=archive]")
 	c.until("it says that it is too early", "document.querySelector('dialog[open] .wrong')?.textContent.includes('stays in Redis') === true")
 	c.ignoreFaults("409")
+}
+
+// movesAnEnd looks at the event that was defined, and moves its end.
+func (c *console) movesAnEnd() {
+	c.t.Helper()
+	type event struct {
+		Takes    string
+		Late     string
+		ClosesAt time.Time `json:"closes_at"`
+		Until    time.Time `json:"extendable_until"`
+	}
+	read := func() (e event) {
+		callAPI(c.t, c.token, http.MethodGet, c.base+"/v1/admin/boards/spring", nil, &e)
+		return e
+	}
+	before := read()
+	if before.Takes != "best" || before.Late != "48h0m0s" || before.Until.Before(time.Date(2099, 4, 20, 0, 0, 0, 0, time.UTC)) {
+		c.t.Errorf("the board is %+v", before)
+	}
+	c.until("the list says when it takes its last increments", "document.querySelectorAll('a[href=\"#/boards/spring\"] time').length === 2")
+	c.click("a[href='#/boards/spring']")
+	c.until("the event is there", "document.querySelector('.facts')?.textContent.includes('Can be moved until') === true")
+	c.click("[data-action=moveEnd]")
+	c.set("#act-end", "2099-03-19T20:00:00")
+	c.click("dialog .strong")
+	c.until("an earlier end is refused", "document.querySelector('dialog .wrong').textContent.includes('later time only')")
+	c.set("#act-end", "2099-03-22T20:00:00")
+	c.checkAccess("moving an end")
+	c.click("dialog .strong")
+	c.seePreview("Mar 22")
+	c.screenshot("console-move-end-1280-en")
+	c.click("dialog .strong")
+	c.until("the end is moved", dialogClosed)
+	c.until("the screen shows it", "document.querySelector('.facts + .buttons') !== null && /Mar 22/.test(document.querySelector('main').textContent)")
+	if after := read(); after.ClosesAt.Sub(before.ClosesAt) != 48*time.Hour {
+		c.t.Errorf("it closes at %v instead of %v", after.ClosesAt, before.ClosesAt)
+	}
+	c.ignoreFaults("422")
 }
 
 // Operators find a user by name or id, correct and lift a score, export, and erase the user.

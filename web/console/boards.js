@@ -1,6 +1,14 @@
 // Boards: their definitions, and the days of each as a calendar.
 import { useFetch } from '../page/data.js';
-import { addDays, formatDay, formatNumber, formatWeekday, isDay, t } from '../page/i18n.js';
+import {
+  addDays,
+  formatDateTime,
+  formatDay,
+  formatNumber,
+  formatWeekday,
+  isDay,
+  t,
+} from '../page/i18n.js';
 import { html, useState } from '../page/view.js';
 import { useActions } from './action.js';
 import { archive, corrections, filterAddress, runs } from './lists.js';
@@ -19,9 +27,20 @@ import {
 
 const kinds = ['daily', 'event', 'rolling'];
 const orders = ['high', 'low'];
-const ranksLow = ({ kind, order }) => kind === 'daily' && order === 'low';
+// hasOrder says whether a board may rank the lowest score first.
+const hasOrder = ({ kind, takes }) => kind === 'daily' || (kind === 'event' && takes === 'best');
+const ranksLow = (values) => hasOrder(values) && values.order === 'low';
 const optionalNumber = (text) => (text === '' || text === undefined ? undefined : Number(text));
 const instant = (text) => (text ? new Date(text).toISOString() : undefined);
+
+// localTime returns an instant as a field of local time takes it.
+function localTime(at) {
+  const date = new Date(at);
+  return new Date(date - date.getTimezoneOffset() * 60000).toISOString().slice(0, 19);
+}
+
+const isEvent = ({ kind }) => kind === 'event';
+const takesOptions = () => ['sum', 'best'].map((takes) => [takes, t(`takes_${takes}`)]);
 
 // define defines a board. Which fields are shown follows from its kind.
 const define = {
@@ -32,6 +51,7 @@ const define = {
     max_score: '100000',
     order: 'high',
     global: 'users',
+    takes: 'sum',
   }),
   fields: [
     {
@@ -50,7 +70,7 @@ const define = {
     {
       name: 'order',
       options: () => orders.map((order) => [order, t(`order_${order}`)]),
-      shown: ({ kind }) => kind === 'daily',
+      shown: hasOrder,
     },
     {
       name: 'time_zone',
@@ -69,13 +89,18 @@ const define = {
       hint: 'openDaysHint',
       shown: ({ kind }) => kind === 'daily',
     },
+    { name: 'takes', options: takesOptions, shown: isEvent },
+    { name: 'start', text: 'startsAt', type: 'datetime-local', shown: isEvent },
+    { name: 'end', text: 'endsAt', type: 'datetime-local', shown: isEvent },
     {
-      name: 'start',
-      text: 'startsAt',
+      name: 'latest_end',
+      text: 'latestEnd',
       type: 'datetime-local',
-      shown: ({ kind }) => kind === 'event',
+      optional: true,
+      hint: 'latestEndHint',
+      shown: isEvent,
     },
-    { name: 'end', text: 'endsAt', type: 'datetime-local', shown: ({ kind }) => kind === 'event' },
+    { name: 'late', text: 'late', optional: true, hint: 'lateHint', shown: isEvent },
     {
       name: 'window',
       text: 'windowHours',
@@ -104,11 +129,14 @@ const define = {
   ],
   call: (_, values) => {
     const { name, kind, global, max_score: maxScore } = values;
-    const daily = kind === 'daily' && {
-      open_days: optionalNumber(values.open_days),
-      order: values.order,
+    const daily = kind === 'daily' && { open_days: optionalNumber(values.open_days) };
+    const event = isEvent(values) && {
+      takes: values.takes,
+      start: instant(values.start),
+      end: instant(values.end),
+      latest_end: instant(values.latest_end),
+      late: values.late,
     };
-    const event = kind === 'event' && { start: instant(values.start), end: instant(values.end) };
     const rolling = kind === 'rolling' && { window: optionalNumber(values.window) };
     const body = {
       ...{
@@ -116,6 +144,7 @@ const define = {
         kind,
         global,
         max_score: Number(maxScore),
+        order: hasOrder(values) ? values.order : undefined,
         review_above: ranksLow(values) ? undefined : optionalNumber(values.review_above),
         unit: values.unit,
       },
@@ -133,9 +162,37 @@ const define = {
     }),
 };
 
+// moveEnd moves the end of an event to a later time.
+const moveEnd = {
+  name: 'moveEnd',
+  initial: (board) => ({ end: localTime(board.current.ends_at) }),
+  subject: (board) => board.name,
+  fields: [{ name: 'end', text: 'endsAt', type: 'datetime-local', step: 1, hint: 'moveEndHint' }],
+  call: ({ name }, { end }) => ({
+    method: 'PUT',
+    path: `/v1/admin/boards/${name}`,
+    body: { end: instant(end) },
+  }),
+  describe: (board, before) =>
+    t('would_moveEnd', {
+      before: formatDateTime(before.current.ends_at),
+      end: formatDateTime(board.current.ends_at),
+      closes: formatDateTime(board.closes_at),
+    }),
+};
+
 // zoneOf says in which time zone a board has its days.
 const zoneOf = ({ time_zone: zone }) =>
   zone === 'local' ? t('ownCalendar') : html`<bdi>${zone}</bdi>`;
+
+// Ending says when an event ends, and when it takes its last increments if that is later; or since
+// when it is final.
+const Ending = ({ board: { current, closes_at: closes, final } }) => {
+  const line = (text, at) => html`<span class="label">${t(text)} ${when(at)}</span>`;
+  if (final) return line('isFinal', closes);
+  const late = closes !== current.ends_at;
+  return html`${line('endsAt', current.ends_at)}${late && line('closesAt', closes)}`;
+};
 
 // BoardList shows every board, and defines another one.
 function BoardList({ token, notify }) {
@@ -146,6 +203,7 @@ function BoardList({ token, notify }) {
       <strong><bdi>${board.name}</bdi></strong>
       <span class="label">${t(`kind_${board.kind}`)} · ${zoneOf(board)}</span>
       <span class="label">${t('upTo', { max: formatNumber(board.max_score) })}</span>
+      ${isEvent(board) && html`<${Ending} board=${board} />`}
     </a>
   </li>`;
   return html`<h1 tabindex="-1">${t('boards')}</h1>
@@ -220,6 +278,13 @@ function Calendar({ token, board, latest }) {
     <p class="label">${t('calendarHint')}</p>`;
 }
 
+// timesOf returns when a day or an event begins and ends, as pairs.
+const timesOf = ({ starts_at: starts, ends_at: ends, closes_at: closes }) => [
+  ['startsAt', when(starts)],
+  ['endsAt', when(ends)],
+  ['closesAt', when(closes)],
+];
+
 // BucketFacts shows a bucket of a board, with what can be done.
 function BucketFacts({ token, notify, board, bucket, retry }) {
   const [button, dialog] = useActions(token, notify, retry);
@@ -237,9 +302,7 @@ function BucketFacts({ token, notify, board, bucket, retry }) {
           ['total', number(bucket.total)],
           ['scoreSum', number(bucket.score_sum)],
           ['correctionsHold', number(bucket.corrections)],
-          ['startsAt', when(bucket.starts_at)],
-          ['endsAt', when(bucket.ends_at)],
-          ['closesAt', when(bucket.closes_at)],
+          ...(bucket.date ? timesOf(bucket) : []),
           ['coldAt', when(bucket.cold_at)],
           ['lastRun', run && t('runOf', { n: run.run, state: t(`state_${run.state}`) })],
           ['result', revision],
@@ -296,9 +359,20 @@ function Bucket({ token, notify, board, day }) {
     <${Fetched} result=${result}>${show}<//>`;
 }
 
+// factsOfEvent returns what only an event has, as pairs.
+const factsOfEvent = (board) => [
+  ...timesOf(board.current),
+  ['takes', t(`takes_${board.takes}`)],
+  ['late', board.late],
+  ['extendableUntil', board.final ? null : when(board.extendable_until)],
+  ['isFinal', t(board.final ? 'yes' : 'no')],
+];
+
 // Board is the screen of a board: its definition and its calendar, or its only bucket.
 function Board({ token, notify, name }) {
-  const result = useFetch(token, `/v1/admin/boards/${encodeURIComponent(name)}`);
+  const path = `/v1/admin/boards/${encodeURIComponent(name)}`;
+  const result = useFetch(token, path, refreshEvery);
+  const [button, dialog] = useActions(token, notify, result[1]);
   const show = (board) => {
     // A board of local days has no date without the offset of a clock.
     const latest = board.current.date ?? new Date().toISOString().slice(0, 10);
@@ -311,6 +385,7 @@ function Board({ token, notify, name }) {
             ['order', t(`order_${board.order}`)],
             ['openDays', number(board.open_days)],
             ['windowHours', number(board.window_hours)],
+            ...(isEvent(board) ? factsOfEvent(board) : []),
             ['audience', t(`audience_${board.global}`)],
             ['reviewAbove', number(board.review_above)],
             ['unit', board.unit ? html`<bdi>${board.unit}</bdi>` : null],
@@ -319,16 +394,25 @@ function Board({ token, notify, name }) {
             ['created', when(board.created_at)],
           ]}
         />
+        ${
+          isEvent(board) &&
+          !board.final &&
+          html`<div class="buttons">${button(moveEnd, board)}</div>`
+        }
       <//>
       ${
         board.kind === 'daily'
           ? html`<${Calendar} ...${{ token, board: name, latest }} />`
-          : html`<${OnlyBucket} ...${{ token, notify, board: name }} />`
+          : html`<${OnlyBucket}
+              key=${board.current.ends_at}
+              ...${{ token, notify, board: name }}
+            />`
       }`;
   };
   return html`<h1 tabindex="-1"><bdi>${name}</bdi></h1>
     <p><a class="link" href="#/boards">${t('back')}</a></p>
-    <${Fetched} result=${result}>${show}<//>`;
+    <${Fetched} result=${result}>${show}<//>
+    ${dialog}`;
 }
 
 // OnlyBucket shows the bucket of a board that never has another.

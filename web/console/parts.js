@@ -40,7 +40,8 @@ export const formatAt = (at) => [
 export function when(at) {
   if (!at) return at;
   const age = Date.now() - Date.parse(at);
-  const shown = format(at, { month: 'short', day: 'numeric', ...hours, second: '2-digit' });
+  const year = new Date(at).getFullYear() === new Date().getFullYear() ? undefined : 'numeric';
+  const shown = format(at, { year, month: 'short', day: 'numeric', ...hours, second: '2-digit' });
   return html`<time datetime=${at} title=${at}>
     ${shown} ${zone}${' '}
     <span class="label">· ${t(age < 0 ? 'in' : 'ago', { time: formatAge(Math.abs(age)) })}</span>
