@@ -20,7 +20,7 @@
 //     key was renamed. So the run freezes and lists the keys again until it finds nothing that
 //     it has not read. What it has read stays read.
 //   - The truth is archived. A bucket of the ledger (from_ledger) is ranked from score_totals
-//     inside SQL, whatever Redis has; later runs only apply corrections, because the totals may
+//     inside SQL once it is final (final_at), whatever Redis has; later runs only apply corrections, because the totals may
 //     have been deleted by then. Other buckets are not archived while the queue's loss detector
 //     reports a loss. It is asked before the first key is frozen and again before the commit.
 //   - One number until it is complete. A failed attempt is resumed under its number. So a reader

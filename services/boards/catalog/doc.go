@@ -4,12 +4,17 @@
 // # Buckets
 //
 // The parameters of a bucket (start, end, closing time, tick, bits of time, largest score,
-// shards) are written to board_buckets on its first use and never change. All reads and writes
-// follow that row and not today's settings: with another time zone yesterday's
+// shards) are written to board_buckets on its first use. All reads and writes follow that row and
+// not today's settings: with another time zone yesterday's
 // composites would otherwise be decoded into other times, and with another number of shards
 // looked up in the wrong sets. Settings take effect with the next bucket. If several processes
-// make a bucket at once, all read back the row that was inserted first. Rows stay in memory for
-// good.
+// make a bucket at once, all read back the row that was inserted first. Rows never change and stay
+// in memory for good, except those of events.
+//
+// The end of an event may move to a later time, and with it closes_at, cold_at and day, as long as
+// its composites can hold the time. Buckets.Finish sets final_at once the event has closed, and
+// from then on the row never changes. It locks the row FOR UPDATE, transactions that count
+// increments FOR KEY SHARE, and everybody else FOR NO KEY UPDATE.
 //
 // The definitions are read again every few seconds (RefreshEvery). The current bucket is made then, and in
 // the time before it begins (prepareAhead) the next one, so that a Postgres that is away at midnight stops

@@ -13,16 +13,19 @@
 //
 //  1. Look up the event ids. Known ones are duplicates, answered with their first result, or
 //     conflicts if their content differs. This holds even after the event's end: a retry must
-//     learn the result of the first attempt.
-//  2. Add the sum of each user's increments to the total. The returned row shows what each
-//     increment led to, by subtracting backwards.
+//     learn the result of the first attempt. The same round trip reads the rows of the
+//     events and locks them against becoming final; opening.go says what an event takes.
+//  2. Join each user's increments to the total. A sum is added, and the returned row shows what
+//     each increment led to, by subtracting backwards. Where the best counts, the better score
+//     stays, and all increments of the transaction have it as their result.
 //  3. Insert the increments with these results.
 //
 // If a total would exceed max_score, or one of the ids was inserted since step 1, the
 // transaction is repeated. It then locks the totals first and refuses only the increments that
 // don't fit. Rows are always taken in the same order, totals before events and each by key,
-// which prevents deadlocks. Increments of one transaction and user get the same time, and a
-// total's time never goes backwards.
+// which prevents deadlocks. A sum has the time of its latest increment above 0, a best score that
+// of the earliest increment with it: when an increment occurred if it says so, otherwise when it
+// was accepted. The order in which increments arrive changes neither.
 //
 // No transaction waits longer than lockWait for a lock. After such a wait the next ones leave out
 // the increments of users whose rows are locked; those are tried again for up to lockPatience
