@@ -2,11 +2,13 @@ package e2e_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"stepboard/app/e2e/harness"
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
@@ -25,7 +27,9 @@ func withUses(cfg *config.Config) {
 	sales.Late = 48 * time.Hour
 	contest := event("contest", 1000, 2*time.Hour)
 	contest.Takes, contest.Late = "best", time.Hour
-	cfg.Boards = append(cfg.Boards, event("activity", 100_000_000, 92*day), event("large", 1<<30-1, 92*day), sales, contest, event("levels", 500, 30*day))
+	laps := event("laps", 600_000, 2*time.Hour)
+	laps.Takes, laps.Order = "best", "low"
+	cfg.Boards = append(cfg.Boards, laps, event("activity", 100_000_000, 92*day), event("large", 1<<30-1, 92*day), sales, contest, event("levels", 500, 30*day))
 }
 
 // definedAs returns the definition of a board as operators see it.
@@ -183,5 +187,68 @@ func TestLevelsTellThePlace(t *testing.T) {
 		level(1, 1, "1-level-1", 2, 3)
 		level(2, 0, "2-joins-again", 1, 3)
 		level(3, 2, "3-level-2", 1, 3)
+	})
+}
+
+// The fastest of ten laps counts, and the lowest is first.
+func TestTheFastestLapIsFirst(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		s := newServer(t, env, withUses)
+		env.Clock.Set(giftsStart)
+		run := func(user, ms, lap int) (status string, score int) {
+			t.Helper()
+			env.Clock.Advance(time.Second)
+			var got harness.IncrementResults
+			s.want(s.service("POST", "/v1/boards/laps/increments", fmt.Sprintf(`{"increments":[{"user_id":"%d","score":%d,"event_id":"%d-%d"}]}`, user, ms, user, lap)), 200, &got)
+			r := got.Results[0]
+			if r.Score == nil {
+				t.Fatalf("%+v", r)
+			}
+			return r.Status, int(*r.Score)
+		}
+		best := map[int]int{1: 600_000, 2: 600_000}
+		for lap := range 10 {
+			for user := 1; user <= 2; user++ {
+				ms := 61_000 + (lap*7919+user*104_729)%9000
+				best[user] = min(best[user], ms)
+				if status, score := run(user, ms, lap); status != "applied" || score != best[user] {
+					t.Errorf("lap %d of %d: %s, %d, want %d", lap, user, status, score, best[user])
+				}
+			}
+		}
+		if status, score := run(1, 61_000+104_729%9000, 0); status != "duplicate" || score != 61_000+104_729%9000 {
+			t.Errorf("again: %s, %d", status, score)
+		}
+		run(3, 0, 0) // a lap of no time
+		run(4, 600_000, 0)
+		s.refuse(s.service("POST", "/v1/boards/laps/increments", `{"user_id":"5","score":600001,"event_id":"5"}`), 422, models.CodeScoreOutOfRange)
+		var r models.Ranking
+		s.want(s.as("1", "GET", "/v1/boards/laps/top", nil), 200, &r)
+		var got []string
+		for _, e := range r.Entries {
+			got = append(got, fmt.Sprint(e.User, " ", e.Score))
+		}
+		first, second := 1, 2
+		if best[2] < best[1] {
+			first, second = 2, 1
+		}
+		want := []string{"3 0", fmt.Sprint(first, " ", best[first]), fmt.Sprint(second, " ", best[second]), "4 600000"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		env.Clock.Set(giftsStart.Add(2 * time.Hour))
+		testenv.Eventually(t, "it is final", func() bool { return definedAs(s, "laps").Final })
+		bucket := testenv.Must(s.app.Catalog.Buckets.Load(t.Context(), "laps", "event"))
+		env.Clock.Set(bucket.ColdAt.Add(time.Hour))
+		testenv.Must(s.app.Archive.Archive(t.Context(), bucket, func(int64) {}))
+		s.want(s.as("1", "GET", "/v1/boards/laps/top", nil), 200, &r)
+		if r.Source != models.SourceArchive || len(r.Entries) != 4 || r.Entries[0].Score != 0 || int(r.Entries[1].Score) != best[first] {
+			t.Errorf("archived: %+v", r)
+		}
+		export := string(s.as("1", "GET", "/v1/me/export", nil).body)
+		if !strings.Contains(export, fmt.Sprintf(`"score":%d`, best[1])) {
+			t.Errorf("the export lacks %d: %s", best[1], export)
+		}
 	})
 }

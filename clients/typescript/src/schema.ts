@@ -780,7 +780,7 @@ export interface paths {
         put?: never;
         /**
          * Upload step totals
-         * @description Send the user's total for a day, such as `{"date":"2026-11-20","score":12345}`, or up to 31 days that were stored offline, as `{"scores":[{"date":"2026-11-19","score":8000},{"date":"2026-11-20","score":12345}]}`. The highest total of a day counts, so sending one again changes nothing. In a list, an item whose day is closed or in the future, or whose score is out of range, is rejected alone: `rejected` says why. If that leaves none, the answer is 422 with the code of the first and the same `rejected`. A list with a malformed item is refused as a whole. `?include=me` adds the user's score and places on the newest accepted day, as GET /v1/boards/{board}/me has them: never older than this upload.
+         * @description Send the user's total for a day, such as `{"date":"2026-11-20","score":12345}`, or up to 31 days that were stored offline, as `{"scores":[{"date":"2026-11-19","score":8000},{"date":"2026-11-20","score":12345}]}`. The best total of a day counts, so sending one again changes nothing. In a list, an item whose day is closed or in the future, or whose score is out of range, is rejected alone: `rejected` says why. If that leaves none, the answer is 422 with the code of the first and the same `rejected`. A list with a malformed item is refused as a whole. `?include=me` adds the user's score and places on the newest accepted day, as GET /v1/boards/{board}/me has them: never older than this upload.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -1686,7 +1686,7 @@ export interface components {
              */
             global: "users" | "service";
             /**
-             * @description daily: a total for each day, the best counts; event: increments add up from its start to its end; rolling: those of the last hours add up
+             * @description daily: a total for each day, the best counts; event: increments, from its start to its end; rolling: those of the last hours add up
              * @enum {string}
              */
             kind: "daily" | "event" | "rolling";
@@ -1833,7 +1833,7 @@ export interface components {
              */
             global: "users" | "service";
             /**
-             * @description daily: a total for each day, the best counts; event: increments add up from its start to its end; rolling: those of the last hours add up
+             * @description daily: a total for each day, the best counts; event: increments, from its start to its end; rolling: those of the last hours add up
              * @enum {string}
              */
             kind: "daily" | "event" | "rolling";
