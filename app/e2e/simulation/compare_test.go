@@ -36,6 +36,7 @@ type ranking struct {
 	Me      *line   `json:"me"`
 	Entries []line  `json:"entries"`
 	Next    *string `json:"next_cursor"`
+	Final   bool    `json:"final"`
 }
 
 func decode[T any](w *world, body []byte) (v T) {
@@ -73,7 +74,7 @@ func (w *world) allowed(r *replica, user models.UserID, day models.Date, shown *
 	held, ever := w.model.corrected(w.row(user), day)
 	if !ever {
 		if !c.allows(shown) {
-			return fmt.Errorf("%s on %v: %v is shown, and %v is sure of %d sent", user, day, shown, c.sure, len(c.sent))
+			return fmt.Errorf("%s on %s: %v is shown, and %v is sure of %d sent", user, w.named(day), shown, c.sure, len(c.sent))
 		}
 		return nil
 	}
@@ -84,12 +85,12 @@ func (w *world) allowed(r *replica, user models.UserID, day models.Date, shown *
 			return nil
 		}
 		if exact || knows {
-			return fmt.Errorf("%s on %v: %v is shown, and a correction makes it %v", user, day, shown, want)
+			return fmt.Errorf("%s on %s: %v is shown, and a correction makes it %v", user, w.named(day), shown, want)
 		}
 		return nil
 	}
 	if exact && !c.allows(shown) {
-		return fmt.Errorf("%s on %v: %v is shown, corrections were lifted, and %v is sure", user, day, shown, c.sure)
+		return fmt.Errorf("%s on %s: %v is shown, corrections were lifted, and %v is sure", user, w.named(day), shown, c.sure)
 	}
 	if shown == nil || slices.Contains(c.sent, *shown) {
 		return nil
@@ -99,7 +100,7 @@ func (w *world) allowed(r *replica, user models.UserID, day models.Date, shown *
 			return nil
 		}
 	}
-	return fmt.Errorf("%s on %v: %v is shown, which nobody has sent", user, day, shown)
+	return fmt.Errorf("%s on %s: %v is shown, which nobody has sent", user, w.named(day), shown)
 }
 
 func equal(a, b *value) bool { return a == b || a != nil && b != nil && *a == *b }
@@ -294,6 +295,14 @@ func (w *world) facts() map[string]bool {
 // lookAtArchive reads which days are archived.
 func (w *world) lookAtArchive() {
 	var found []string
+	for _, c := range w.contests {
+		var n int64
+		check(w.truth.Gorm.Raw(`SELECT count(*) FROM board_archives WHERE board = ? AND state = 'complete'`, c.name).Scan(&n).Error)
+		if n > 0 && !w.model.archived[c.day] {
+			w.model.archived[c.day] = true
+			w.showContests(c)
+		}
+	}
 	check(w.truth.Gorm.Raw(`SELECT DISTINCT bucket FROM board_archives WHERE board = 'steps' AND state = 'complete'`).Scan(&found).Error)
 	for _, name := range found {
 		w.model.archived[must(models.ParseDate(name[:4]+"-"+name[4:6]+"-"+name[6:]))] = true

@@ -137,4 +137,5 @@ func (w *world) loaded(r *replica) {
 	for _, user := range people {
 		w.model.shown[user], _ = w.model.counted(user)
 	}
+	w.showContests(w.contests...)
 }

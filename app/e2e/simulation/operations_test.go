@@ -183,6 +183,7 @@ func (w *world) send(ctx context.Context, r *replica, g *gift) {
 	body := fmt.Sprintf(`{"increments":[{"user_id":%q,"delta":%d,"event_id":%q}]}`, g.user, g.delta, g.id)
 	late, counted := w.late(r, g.user), g.counted
 	before, _ := w.model.counted(g.user)
+	final := w.isFinal("gifts")
 	got := w.call(ctx, r, w.token("backend", auth.ScopeService), "POST", "/v1/boards/gifts/increments", body)
 	// If a replica is late, who the increment counts for is not known.
 	g.gone = g.gone || late && !g.counted
@@ -213,11 +214,14 @@ func (w *world) send(ctx context.Context, r *replica, g *gift) {
 		g.refused = true
 	case result.Status == "rejected" && result.Code == models.CodeEventNotOpen && !g.counted:
 		g.refused = true
-		if now := w.now(r); !now.Before(w.model.eventStart) && now.Before(w.model.eventEnd) {
+		if now := w.now(r); !now.Before(w.model.eventStart) && now.Before(w.model.eventEnd) && !w.isFinal("gifts") {
 			w.failf("an increment is refused while the event is open")
 		}
 	// It may have been a duplicate in another replica during this call.
 	case result.Status == "applied" && !counted && !g.applied && !g.refused, result.Status == "duplicate" && !g.refused:
+		if final && result.Status == "applied" {
+			w.failf("an increment is applied after the event has become final")
+		}
 		g.counted, g.applied = true, g.applied || result.Status == "applied"
 		sure, most := w.model.counted(g.user)
 		sure = min(sure, before+g.delta) // others may have been counted since
@@ -225,7 +229,7 @@ func (w *world) send(ctx context.Context, r *replica, g *gift) {
 			w.failf("%d to %d are counted, and the answer says %d", sure, most, result.Score)
 		}
 		// A repetition after the end raises nothing.
-		if !r.gate.wasStruck() && w.now(r).Before(w.model.eventEnd) {
+		if !r.gate.wasStruck() && w.now(r).Before(w.model.eventEnd) && !w.isFinal("gifts") {
 			w.model.shown[g.user], _ = w.model.counted(g.user)
 		}
 	default:
@@ -275,8 +279,8 @@ func (w *world) rankFriends(ctx context.Context, r *replica) {
 // undisturbed returns a function that reports whether no other step has begun since, or is
 // under way that changes what the model knows. Then an answer may be compared with the model.
 func (w *world) undisturbed() func() bool {
-	before := w.steps
-	return func() bool { return w.steps == before && w.changing == 0 }
+	before, inner := w.steps, w.inner
+	return func() bool { return w.steps == before && w.inner == inner && w.changing == 0 }
 }
 
 func (w *world) rankGroup(ctx context.Context, r *replica) { w.compareGroup(ctx, r, w.undisturbed()) }
@@ -314,7 +318,7 @@ func (w *world) rankTop(ctx context.Context, r *replica) {
 // rankAround compares the neighbours of a user, which are all people, with the model.
 func (w *world) rankAround(ctx context.Context, r *replica, viewer models.UserID, day models.Date, exact bool) {
 	same := w.undisturbed()
-	reply := w.call(ctx, r, w.token(viewer, ""), "GET", "/v1/boards/steps/around?radius=50&date="+day.String(), "")
+	reply := w.call(ctx, r, w.token(viewer, ""), "GET", w.path(day, "around")+"&radius=50", "")
 	if reply.status != http.StatusOK {
 		if !reply.unknown() && !w.late(r, viewer) {
 			w.failf("neighbours are refused")
@@ -350,7 +354,7 @@ func (w *world) rankMe(ctx context.Context, r *replica) {
 // readMe compares a user's own score with the model, and returns it.
 func (w *world) readMe(ctx context.Context, r *replica, user models.UserID, day models.Date, exact bool) *value {
 	same := w.undisturbed()
-	got := w.call(ctx, r, w.token(user, ""), "GET", "/v1/boards/steps/me?date="+day.String(), "")
+	got := w.call(ctx, r, w.token(user, ""), "GET", w.path(day, "me"), "")
 	if got.status != http.StatusOK {
 		if !got.unknown() && !w.late(r, user) {
 			w.failf("refused")

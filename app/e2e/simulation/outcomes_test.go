@@ -225,7 +225,7 @@ func (w *world) compareFinals(ctx context.Context, r *replica) {
 		if !ok {
 			w.failf("of %s these revisions were received: %v", name, slices.Sorted(maps.Keys(revisions)))
 		}
-		path := "/v1/boards/gifts/top?"
+		path := "/v1/boards/" + last.Board + "/top?"
 		if last.Date != nil {
 			path = "/v1/boards/steps/top?date=" + *last.Date
 		}
@@ -246,8 +246,12 @@ func (w *world) compareFinals(ctx context.Context, r *replica) {
 		}
 	}
 	for _, day := range slices.Sorted(maps.Keys(w.model.archived)) {
-		if finals["steps "+day.String()] == nil {
-			w.failf("no result of %v was received", day)
+		name := w.named(day)
+		if w.contestOf(day) == nil {
+			name = "steps " + name
+		}
+		if finals[name] == nil {
+			w.failf("no result of %s was received", name)
 		}
 	}
 }

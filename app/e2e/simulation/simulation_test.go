@@ -85,7 +85,7 @@ func (w *world) finish() {
 	w.compare()
 	w.drainOutcomes()
 	w.settle()
-	for w.clock.Now().Before(w.model.eventEnd.Add(8 * 24 * time.Hour)) {
+	for w.clock.Now().Before(w.lastEnd().Add(8 * 24 * time.Hour)) {
 		w.advance(12 * time.Hour)
 		w.refresh()
 		for _, r := range w.replicas {
@@ -127,7 +127,7 @@ func (w *world) catchUp() {
 		}
 	}
 	for range 2 {
-		for _, name := range []string{"reconcile", "correct", "results", "archive", "correct-archive"} {
+		for _, name := range []string{"finish", "reconcile", "correct", "results", "archive", "correct-archive"} {
 			w.takeRound(r, name)
 		}
 	}
@@ -185,6 +185,7 @@ func (w *world) compareAll(ctx context.Context, r *replica) {
 			w.checkEvent(r, user, got, true)
 		}
 	}
+	w.compareContests(ctx, r)
 	for _, name := range sortedKeys(w.model.facts) {
 		words := strings.Fields(name)
 		if words[0] != "member" {

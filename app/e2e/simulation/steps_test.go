@@ -24,8 +24,8 @@ var rounds = []string{
 // report the real time.
 var realTime = []string{"clock", "status"}
 
-// apart are the parts of the background work that steps about passing do.
-var apart = []string{"passed", "passed streams"}
+// apart are the parts of the background work that steps about passing and about contests do.
+var apart = []string{"passed", "passed streams", "finish"}
 
 // event is a step that no replica takes: the passing of time, or a fault.
 type event struct {
@@ -78,6 +78,7 @@ func (w *world) step() {
 	a := w.action(false)
 	w.take(r, a, w.plan(r, a))
 	w.walk()
+	w.contend()
 	if w.failure != nil {
 		w.failf("%v", w.failure)
 	}
@@ -202,6 +203,7 @@ func (w *world) take(r *replica, a action, p plan) {
 		quiet(r.stores)
 	}
 	w.lookAtReturned()
+	w.lookAtContests()
 	done()
 	passed, struck := r.gate.end()
 	resume()
@@ -275,6 +277,7 @@ func (w *world) doRound(ctx context.Context, r *replica, name string) {
 			for _, user := range people {
 				w.model.shown[user], _ = w.model.counted(user)
 			}
+			w.showContests(w.contests...)
 		}
 	case "consumer":
 		if w.backlog() == 0 {
@@ -325,7 +328,7 @@ func (w *world) night() {
 // refresh does the rounds of each replica that read what other processes have changed.
 func (w *world) refresh() {
 	for _, r := range w.replicas {
-		for _, name := range []string{"boards", "users", "corrections", "sets", "replay"} {
+		for _, name := range []string{"finish", "boards", "users", "corrections", "sets", "replay"} {
 			if r.app != nil {
 				w.takeRound(r, name)
 			}

@@ -61,16 +61,21 @@ type world struct {
 	model          *model
 	// walking decides the steps about passing, so that those of other kinds are the same for a seed as
 	// without them.
-	walking  *rand.Rand
-	passing  passing
-	backup   map[string]key // of the boards' Redis
-	restored bool           // whether Redis ever went back to a backup
-	mu       sync.Mutex
-	working  []*gate  // the gates of the steps under way, the innermost last; under mu
-	lines    []string // what has happened
+	walking *rand.Rand
+	passing passing
+	// contesting decides the steps about the contests, likewise.
+	contesting *rand.Rand
+	contests   []*contest
+	backup     map[string]key // of the boards' Redis
+	restored   bool           // whether Redis ever went back to a backup
+	mu         sync.Mutex
+	working    []*gate  // the gates of the steps under way, the innermost last; under mu
+	lines      []string // what has happened
 	// steps counts the steps that have begun, changing those under way that change what the
 	// model knows.
 	steps, changing int
+	// inner counts the steps about contests in the middle of others.
+	inner int
 	// operations is the largest number of operations that steps of a name have had.
 	operations map[string]int
 	// outageEnds is the step before which stores come back that are away.
@@ -133,7 +138,7 @@ func newWorld(t testing.TB, store string, seed uint64) *world {
 		boards: miniredis.NewMiniRedis(), queue: miniredis.NewMiniRedis(), database: fmt.Sprintf("simulation-%d", databases.Add(1)),
 		queued: random.IntN(2) == 0, shards: 1 + random.IntN(2), near: random.IntN(2) == 0, receiver: newReceiver(),
 		tokens: make(map[string]string), names: make(map[string]string), rows: make(map[models.UserID]models.RowID),
-		groupIDs: make(map[string]string), operations: make(map[string]int), walking: rand.New(rand.NewPCG(seed, 1)),
+		groupIDs: make(map[string]string), operations: make(map[string]int), walking: rand.New(rand.NewPCG(seed, 1)), contesting: rand.New(rand.NewPCG(seed, 2)),
 	}
 	check(w.boards.Start())
 	check(w.queue.Start())
@@ -147,6 +152,7 @@ func newWorld(t testing.TB, store string, seed uint64) *world {
 	}
 	w.stream = openRedis(w.queue.Addr())
 	w.model = newModel(w.clock.Now())
+	w.contests = w.newContests()
 	if w.store == onFile {
 		w.queued, w.near = false, false
 	}
@@ -257,6 +263,9 @@ func (w *world) config(r *replica) config.Config {
 			Name: "gifts", Kind: "event", TimeZone: "UTC", MaxScore: 1_000_000, Shards: w.shards, Global: "users",
 			Start: w.model.eventStart, End: w.model.eventEnd,
 		},
+	}
+	for _, c := range w.contests {
+		cfg.Boards = append(cfg.Boards, c.setting(w))
 	}
 	cfg.Rankings.MaxStaleness = r.staleness
 	cfg.Webhooks = []config.Webhook{w.receiver.target()}
