@@ -412,9 +412,10 @@ func (a *App) buildJobs(o Options) error {
 	if err != nil {
 		return fmt.Errorf("jobs.archive_cron: %w", err)
 	}
+	reconcile := a.backing.reconcile(a.Reconciler.Replay)
 	list := o.Traces.jobs(
 		guarded(jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths), a.clock),
-		guarded(jobs.Reconcile(a.backing.reconcile(a.Reconciler.Replay), a.Catalog.Buckets, a.Entries, o.Clock, o.Log, a.registry), a.clock),
+		guarded(jobs.Reconcile(reconcile, a.Catalog.Buckets, a.Entries, o.Clock, o.Log, a.registry), a.clock),
 		guarded(jobs.Correct(a.Corrections.Apply), a.clock),
 		guarded(jobs.CorrectArchive(a.Corrections.PendingBuckets, a.Archive), a.clock),
 		guarded(jobs.Roll(a.Catalog.Buckets, a.Entries, o.Clock), a.clock),
@@ -425,7 +426,13 @@ func (a *App) buildJobs(o Options) error {
 			a.Erasure.Forget,
 			func(ctx context.Context) (int64, error) { return purgeLikes(ctx, o) },
 		), a.clock),
-		guarded(jobs.Finish(a.Catalog.Buckets.Finish), a.clock),
+		guarded(jobs.Finish(func(ctx context.Context) (finished int64, err error) {
+			// The boards have all increments of a final event once they are reconciled.
+			if finished, err = a.Catalog.Buckets.Finish(ctx); finished > 0 && err == nil {
+				_, err = reconcile(ctx)
+			}
+			return finished, err
+		}), a.clock),
 		jobs.Reviews(a.Reviews.Find),
 		guarded(jobs.Erase(a.Erasure.Run), a.clock),
 	)

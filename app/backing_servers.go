@@ -129,6 +129,8 @@ func (s *servers) source() archive.Source {
 
 func (s *servers) whole(ctx context.Context, bucket *models.Bucket) error {
 	switch {
+	case bucket.FinalAt != nil: // an increment may have been counted just before, and not raised
+		return s.ledger.CompleteSince(ctx, *bucket.FinalAt)
 	case bucket.FromLedger:
 		return s.ledger.Complete(ctx)
 	case s.Config.Ingest.Mode == "direct":

@@ -42,9 +42,6 @@ type contest struct {
 	// items are those that were sent, in their order; counted are those that the database has, by id.
 	items   []*item
 	counted map[string]models.ScoreEvent
-	// unraised are users whose boards may lack items that are counted: a process met a fault between
-	// the commit and the raise, and the reconciler has not come since.
-	unraised map[models.UserID]bool
 }
 
 // contestState is what changes of a contest.
@@ -76,7 +73,7 @@ func (w *world) newContests() []*contest {
 		c.start, c.late = start, []time.Duration{5 * time.Second, 20 * time.Second, 2 * time.Minute, 3 * time.Hour}[w.contesting.IntN(4)]
 		end := start.Add([]time.Duration{3 * time.Minute, 30 * time.Minute, 12 * time.Hour, 40 * time.Hour}[w.contesting.IntN(4)])
 		c.states = []contestState{{end, end.Add(c.late), false}}
-		c.counted, c.unraised = make(map[string]models.ScoreEvent), make(map[models.UserID]bool)
+		c.counted = make(map[string]models.ScoreEvent)
 	}
 	return contests
 }
@@ -240,7 +237,6 @@ func (w *world) lookAtCounted(c *contest) {
 			if !slices.Contains(c.refusals(sent), "") {
 				w.failf("%s of %s is counted, which it must refuse as %s", row.EventID, c.name, c.refusal(sent, c.now()))
 			}
-			c.unraised[sent.user] = true
 		}
 	}
 	for _, id := range sortedKeys(c.counted) {
@@ -310,7 +306,6 @@ func (w *world) lookAtState(c *contest) {
 func (w *world) showContests(contests ...*contest) {
 	w.lookAtContests()
 	for _, c := range contests {
-		clear(c.unraised)
 		for _, user := range people {
 			if v := w.defined(c, user); v != nil {
 				w.model.cell(user, c.day).raise(*v, w.clock.Now())
@@ -649,7 +644,6 @@ func (w *world) checkResult(r *replica, c *contest, items []*item, results []ite
 	}
 	if !r.gate.wasStruck() && c.refusal(i, c.now()) == "" {
 		w.model.cell(i.user, c.day).raise(*want, w.clock.Now())
-		delete(c.unraised, i.user)
 	}
 }
 
@@ -686,7 +680,7 @@ func (w *world) rankContestIn(ctx context.Context, r *replica, c *contest, viewe
 			w.failf("%s is shown as final, and is not", c.name)
 		}
 		for _, user := range people {
-			if v := w.defined(c, user); v != nil && !c.unraised[user] {
+			if v := w.defined(c, user); v != nil {
 				w.model.cell(user, c.day).raise(*v, w.clock.Now())
 			}
 		}

@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"errors"
+	"time"
 
 	"stepboard/models"
 )
@@ -12,9 +13,12 @@ var ErrIncomplete = errors.New("redis may lack updates that are being applied ag
 
 // Complete returns ErrIncomplete, as CodeUnavailable, while the store may lack
 // writes: from a loss until it was replayed. Other errors are the detector's.
-func (r *Recovery) Complete(ctx context.Context) error {
+func (r *Recovery) Complete(ctx context.Context) error { return r.CompleteSince(ctx, time.Time{}) }
+
+// CompleteSince is Complete for a store that must have been found complete at a moment or later.
+func (r *Recovery) CompleteSince(ctx context.Context, moment time.Time) error {
 	loss, err := r.detect(ctx)
-	if err == nil && loss.Extent != NothingLost {
+	if err == nil && (loss.Extent != NothingLost || loss.CheckpointedAt.Before(moment)) {
 		err = models.Unavailable("look for lost updates", ErrIncomplete)
 	}
 	return err
