@@ -184,7 +184,7 @@ func (s *simulation) populate(ctx context.Context, out io.Writer, progress Progr
 		err = s.gifts.giveFirst(ctx, s.app, s.people)
 	}
 	if err == nil {
-		err = playQuiz(ctx, s.app, s.people, s.clock())
+		err = runLaps(ctx, s.app, s.people, s.clock())
 	}
 	if err == nil {
 		err = s.likes.giveFirst(ctx, s.app, s.people)

@@ -46,7 +46,7 @@ func giftBoards(now time.Time) []config.Board {
 	rolling.Name, rolling.Kind = activeBoard, string(models.KindRolling)
 	event.MaxScore, rolling.MaxScore = 1_000_000, 1_000_000
 	event.Unit, rolling.Unit = "coins", "points"
-	return []config.Board{event, rolling, quizEvent(now)}
+	return []config.Board{event, rolling, lapsEvent(now)}
 }
 
 // eventOf returns the board of an event that is under way.

@@ -163,7 +163,7 @@ func TestConsoleLists(t *testing.T) {
 	}
 	c.click("dialog .button")
 	c.until("the dialog is closed", dialogClosed)
-	c.until("boards are chosen from a list", "[...document.querySelectorAll('#filter-board option')].map((o) => o.value).join() === ',active-24h,gifts,quiz,steps,steps-local'")
+	c.until("boards are chosen from a list", "[...document.querySelectorAll('#filter-board option')].map((o) => o.value).join() === ',active-24h,gifts,laps,steps,steps-local'")
 	c.set("#filter-board", "steps")
 	c.until("one dead letter is of the board", "document.querySelectorAll('.table tbody tr').length === 1")
 	c.act("[data-action=removeAll]", "Handled: 1.", "a test")

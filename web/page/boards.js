@@ -72,8 +72,14 @@ function Countdown({ board }) {
   </span>`;
 }
 
+// aboutOf returns the name of the text that says what a board ranks.
+function aboutOf(board) {
+  if (takesBest(board)) return isLow(board) ? 'fastest' : 'best';
+  return isLow(board) ? 'low' : board.kind;
+}
+
 function BoardHeader({ board, ranking }) {
-  let about = t(isLow(board) ? 'low' : takesBest(board) ? 'best' : board.kind, {
+  let about = t(aboutOf(board), {
     unit: unitTitle(unitKey(board)),
     n: board.window_hours,
     count: board.window_hours,

@@ -114,11 +114,10 @@ function useArrival([id, day] = [], ranking, limit, raiseLimit) {
   }, [id, ranking]);
 }
 
-// DayExtras shows the card of a past day, or the line about yesterday, and calls onExtras with
-// functions, the goal, the board's unit, and low, which says that the lowest score is first: after(entry,
-// own) returns what a row has beside its link, share() a button to share the day, or nothing, moved() the
-// places that the viewer has won or lost, and aim(score) the goal and what is left of the day. reload
-// fetches a past day again.
+// DayExtras shows the card of a past day, or the line about yesterday, and calls onExtras with the goal, the
+// board's unit, low (the lowest score is first) and functions: after(entry, own) returns what a row has
+// beside its link, share() a button, moved() the places won or lost, aim(score) the goal and what is left of
+// the day. reload fetches a past day again.
 export function DayExtras(props) {
   const { session, circle, ranking, past, reload, notify, onExtras } = props;
   useArrival(circle.group || past ? [] : props.at, ranking, props.limit, props.raiseLimit);

@@ -42,7 +42,7 @@ function neighbours({ me, entries }) {
   return index < 0 ? [] : [entries[index - 1], entries[index + 1]];
 }
 
-// Goal says how far the next friend is ahead or behind. low says that the lowest score is first.
+// Goal says how far the next friend is ahead or behind.
 function Goal({ ranking, past, unit, low }) {
   const { me } = ranking;
   const [ahead, behind] = neighbours(ranking);
@@ -198,10 +198,9 @@ function DatePicker({ today, selected, hrefOf }) {
   </div>`;
 }
 
-// Strip links to as many periods as length, up to the current one: days, weeks or months,
-// each named by its first day. before(first) returns the one before another, and
-// item(first) what a link shows: [small text, large text, name]. The selected period comes
-// first if it is before all of these. hrefOf(day) returns the address of a day's period.
+// Strip links to as many periods as length, up to the current one, each named by its first day, and the
+// selected one. before(first) returns the one before another, item(first) what a link shows: [small text,
+// large text, name], hrefOf(day) the address of a day's period.
 export function Strip({ label, length, current, before, item, today, selected, hrefOf }) {
   const strip = useRef(null);
   useLayoutEffect(() => {
@@ -239,9 +238,8 @@ export function Strip({ label, length, current, before, item, today, selected, h
   </div>`;
 }
 
-// When is the period of a ranking in the upper bar of a phone, where there is no room for a
-// strip. The bar is the layout's and the period the screen's, so that it is laid over the bar. With
-// large letters it has a list of the kinds of periods, too, in place of the segments.
+// When is the period of a ranking, laid over the upper bar of a phone, where there is no room for a strip.
+// With large letters it has a list of the kinds of periods, too, in place of the segments.
 function When({ view: { when, name, title }, options, period, choose }) {
   const { today, selected, hrefOf, current } = when ?? {};
   const option = ([key, text]) => html`<option key=${key} value=${key} selected=${key === period}>
