@@ -155,7 +155,7 @@ type newBoard struct {
 	TimeZone     string          `json:"time_zone,omitempty" default:"Asia/Shanghai" doc:"IANA zone that fixes its days, or local: each user's own calendar does; daily boards only" example:"Asia/Shanghai"`
 	OpenDays     *int            `json:"open_days,omitempty" minimum:"0" maximum:"30" doc:"How many days before today take uploads; 2 if it is left out; daily boards only"`
 	MaxScore     int64           `json:"max_score" minimum:"1" doc:"The largest score that is accepted" example:"10000000"`
-	Order        models.Order    `json:"order,omitempty" enum:"high,low" default:"high" doc:"Which score ranks first: the highest, or with low the lowest, such as the fastest lap; low on daily boards only, which then have no review_above"`
+	Order        models.Order    `json:"order,omitempty" enum:"high,low" default:"high" doc:"Which score ranks first: the highest, or with low the lowest, such as the fastest lap; low on daily boards, and on events that take the best, which then have no review_above"`
 	Shards       int             `json:"shards,omitempty" minimum:"1" maximum:"1024" default:"1" doc:"The number of sorted sets that a bucket is split into"`
 	Global       models.Audience `json:"global,omitempty" enum:"users,service" default:"users" doc:"Who may read top and around"`
 	ChangeStream bool            `json:"change_stream,omitempty" doc:"Whether the changes of new buckets are written to streams, so that processes can keep a copy of them; not on rolling boards"`

@@ -2747,7 +2747,7 @@ export interface components {
              */
             open_days?: number;
             /**
-             * @description Which score ranks first: the highest, or with low the lowest, such as the fastest lap; low on daily boards only, which then have no review_above
+             * @description Which score ranks first: the highest, or with low the lowest, such as the fastest lap; low on daily boards, and on events that take the best, which then have no review_above
              * @default high
              * @enum {string}
              */
