@@ -38,7 +38,7 @@ func TestCorrectedEventsAgreeWithAModel(t *testing.T) {
 	t.Parallel()
 	run := func(name string, env func(testing.TB) *testenv.Env, seeds uint64) {
 		for seed := range seeds {
-			for _, board := range []string{"gifts", "active"} {
+			for _, board := range []string{"gifts", "active", "laps"} {
 				t.Run(fmt.Sprintf("%s, %s, seed %d", name, board, seed), func(t *testing.T) {
 					t.Parallel()
 					runLedgerModel(t, env(t), board, seed)
@@ -53,6 +53,12 @@ func TestCorrectedEventsAgreeWithAModel(t *testing.T) {
 func runLedgerModel(t *testing.T, env *testenv.Env, board string, seed uint64) {
 	t.Helper()
 	f := newLedgerFixture(t, env)
+	gifts := f.only("gifts")
+	laps := models.Board{
+		Name: "laps", Kind: models.KindEvent, TimeZone: "UTC", MaxScore: 100_000, Shards: 2, Global: models.AudienceUsers,
+		StartsAt: &gifts.StartsAt, EndsAt: &gifts.EndsAt, Takes: models.TakesBest, Order: models.OrderLow,
+	}
+	testenv.Must(f.catalog.Definitions.Add(t.Context(), laps, false))
 	m := &ledgerModel{
 		fixture: f, t: t, rng: rand.New(rand.NewPCG(seed, 23)), bucket: f.only(board),
 		processes: []*process{f.process, f.newProcess(), f.newProcess()}, held: make(map[models.RowID]corrections.Entry),
@@ -138,6 +144,9 @@ func (m *ledgerModel) change(user models.RowID) {
 	request := on(m.bucket.Board, exclude(user, 0))
 	if total := m.total(user); m.bucket.WindowHours == 0 && total > 0 && m.rng.IntN(2) == 0 {
 		request = on(m.bucket.Board, set(user, 0, m.rng.Int64N(total+1)))
+		if m.bucket.Best { // a correction may only make a lap slower
+			request = on(m.bucket.Board, set(user, 0, m.bucket.MaxScore-m.rng.Int64N(m.bucket.MaxScore-total+1)))
+		}
 	}
 	m.held[user] = p.create(request)
 	shown := []models.Composite{m.composite(m.bucket, 100_000)}
@@ -147,15 +156,19 @@ func (m *ledgerModel) change(user models.RowID) {
 	}
 }
 
-// total returns what is counted for a user.
-func (m *ledgerModel) total(user models.RowID) (sum int64) {
+// total returns what is counted for a user: the sum or the lowest of the increments; 0 for none.
+func (m *ledgerModel) total(user models.RowID) (total int64) {
 	first := models.HourOf(m.env.Clock.Now()) - models.Hour(m.bucket.WindowHours) + 1
 	for _, c := range m.counted {
-		if c.user == user && (m.bucket.WindowHours == 0 || models.HourOf(c.at) >= first) {
-			sum += c.delta
+		switch {
+		case c.user != user, m.bucket.WindowHours > 0 && models.HourOf(c.at) < first:
+		case m.bucket.Best && total > 0:
+			total = min(total, c.delta)
+		default:
+			total += c.delta
 		}
 	}
-	return sum
+	return total
 }
 
 // want returns the score that a user must have in the end; -1 for none.

@@ -43,7 +43,7 @@ func (f *fixture) only(board string) *models.Bucket {
 // add counts an increment.
 func (p *process) add(board string, user models.RowID, delta int64, id string) {
 	p.f.t.Helper()
-	increment := ledger.Increment{User: testenv.ID(user), Amount: delta, EventID: id}
+	increment := ledger.Increment{User: testenv.ID(user), Amount: delta, Result: board == "laps", EventID: id}
 	results, err := p.increments.Add(p.f.t.Context(), board, []ledger.Increment{increment})
 	if err != nil || results[0].Err != nil {
 		p.f.t.Fatal(err, results)
