@@ -18,7 +18,8 @@ func TestRedisEmptiedWhileAnEventIsDue(t *testing.T) {
 	env, _, rdb := withRedis(t)
 	start := time.Now().Add(-time.Hour).UTC()
 	boards := fmt.Sprintf(`--boards=[{`+harness.Steps+`}, {name: active, kind: rolling, max_score: 8000000},
-		{name: gifts, kind: event, shards: 2, max_score: 100000000, start: %q, end: %q}]`, start.Format(time.RFC3339), start.Add(3*time.Hour).Format(time.RFC3339))
+		{name: gifts, kind: event, shards: 2, max_score: 100000000, start: %[1]q, end: %[2]q},
+		{name: contest, kind: event, takes: best, late: 2h, shards: 2, max_score: 1000, start: %[1]q, end: %[2]q}]`, start.Format(time.RFC3339), start.Add(3*time.Hour).Format(time.RFC3339))
 	first := testenv.Serve(t, env.Config, boards)
 	g := startGivers(t, first.URL)
 	g.awaitMore(100)
