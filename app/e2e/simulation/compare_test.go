@@ -68,7 +68,7 @@ func (w *world) allowed(r *replica, user models.UserID, day models.Date, shown *
 		return nil
 	}
 	c := w.model.cell(user, day)
-	if friends && !exact {
+	if (friends || r.staleness > 0) && !exact { // global lists are read in memory, too
 		c = c.asOf(w.oldest(r))
 	}
 	held, ever := w.model.corrected(w.row(user), day)
