@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 )
 
 // Postgres reports whether the database is Postgres. Only files that are named after a database,
@@ -27,3 +28,8 @@ func SkipLocked(db *gorm.DB) string {
 	}
 	return ""
 }
+
+// BucketLock is the clause by which whoever changes buckets or definitions, or what belongs to a
+// bucket, locks their rows. Unlike FOR UPDATE it does not wait for transactions that count increments,
+// which hold FOR KEY SHARE. SQLite needs none.
+func BucketLock() clause.Locking { return clause.Locking{Strength: "NO KEY UPDATE"} }

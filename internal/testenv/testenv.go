@@ -418,3 +418,16 @@ func Must[T any](value T, err error) T {
 	}
 	return value
 }
+
+// Finisher makes events final. Implemented by catalog.Buckets.
+type Finisher interface {
+	Finish(ctx context.Context) (int64, error)
+	Load(ctx context.Context, board, name string) (*models.Bucket, error)
+}
+
+// Finish makes a bucket final if it is an event's and has closed.
+func Finish(t testing.TB, buckets Finisher, b *models.Bucket) {
+	t.Helper()
+	Must(buckets.Finish(t.Context()))
+	*b = *Must(buckets.Load(t.Context(), b.Board, b.Name))
+}

@@ -80,14 +80,7 @@ func (f *fixture) today() *models.Bucket {
 func (f *fixture) makeDue(b *models.Bucket) {
 	f.t.Helper()
 	f.env.Clock.Set(b.ColdAt.Add(time.Hour))
-	f.finish(b)
-}
-
-// finish makes a bucket final if it is an event's and has closed.
-func (f *fixture) finish(b *models.Bucket) {
-	f.t.Helper()
-	testenv.Must(f.catalog.Buckets.Finish(f.t.Context()))
-	*b = *testenv.Must(f.catalog.Buckets.Load(f.t.Context(), b.Board, b.Name))
+	testenv.Finish(f.t, f.catalog.Buckets, b)
 }
 
 func (f *fixture) raise(b *models.Bucket, entries ...models.Entry) {

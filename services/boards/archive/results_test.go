@@ -130,7 +130,7 @@ func TestResultsOfEvents(t *testing.T) {
 		}
 		announce(b.EndsAt.Add(time.Minute), 0)
 		f.checkResults("before it is final", []results.Final{}...)
-		f.finish(b)
+		testenv.Finish(f.t, f.catalog.Buckets, b)
 		announce(b.EndsAt.Add(time.Minute), 1)
 		first := resultOf(b, models.KindEvent, 1, ranked(entries))
 		f.checkResults("final", first)

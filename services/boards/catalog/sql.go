@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/dialect"
 	"stepboard/models"
 )
 
@@ -86,7 +87,7 @@ func defineOne(tx *gorm.DB, b *Board, update bool) error {
 // lockBoard returns a definition, whose row it locks.
 func lockBoard(tx *gorm.DB, name string) (models.Board, error) {
 	var stored models.Board
-	err := tx.Clauses(clause.Locking{Strength: "NO KEY UPDATE"}).Take(&stored, "name = ?", name).Error
+	err := tx.Clauses(dialect.BucketLock()).Take(&stored, "name = ?", name).Error
 	return stored, err
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
+	"stepboard/internal/dialect"
 	"stepboard/models"
 	"stepboard/services/boards/score"
 )
@@ -75,7 +75,7 @@ func moveEnd(tx *gorm.DB, b *Board, end time.Time) error {
 // lockBucket returns the stored bucket of a proposed one's name, whose row it locks, or ErrNoBucket.
 func lockBucket(tx *gorm.DB, proposed *models.Bucket) (*models.Bucket, error) {
 	var bucket models.Bucket
-	err := tx.Clauses(clause.Locking{Strength: "NO KEY UPDATE"}).
+	err := tx.Clauses(dialect.BucketLock()).
 		Take(&bucket, "board = ? AND bucket = ?", proposed.Board, proposed.Name).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return nil, ErrNoBucket

@@ -19,19 +19,12 @@ func (f *fixture) archiveDay(b *models.Bucket) models.ArchiveRun {
 	if from := b.ColdAt.Add(time.Hour); f.env.Clock.Now().Before(from) {
 		f.env.Clock.Set(from)
 	}
-	f.finish(b)
+	testenv.Finish(f.t, f.catalog.Buckets, b)
 	run, err := f.archive.Archive(f.t.Context(), b, func(int64) {})
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	return run
-}
-
-// finish makes a bucket final if it is an event's and has closed.
-func (f *fixture) finish(b *models.Bucket) {
-	f.t.Helper()
-	testenv.Must(f.catalog.Buckets.Finish(f.t.Context()))
-	*b = *testenv.Must(f.catalog.Buckets.Load(f.t.Context(), b.Board, b.Name))
 }
 
 // archived returns rank, user and score of each row of an archived bucket.

@@ -113,7 +113,7 @@ func TestResultOfACorrectedEvent(t *testing.T) {
 			f.checkResults(when, want...)
 		}
 		env.Clock.Set(b.EndsAt)
-		f.finish(b)
+		testenv.Finish(f.t, f.catalog.Buckets, b)
 		first := "revision 1: 2 entries, sum 250 [1. 2 200 2. 3 50]"
 		announce("final", 1, first)
 		announce("again", 0, first)

@@ -72,7 +72,7 @@ func lock(tx *gorm.DB, c *models.Correction) (archived []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the user: %w", err)
 	}
-	buckets := tx.Model(&models.Bucket{}).Clauses(clause.Locking{Strength: "NO KEY UPDATE"}).Where("board = ?", c.Board)
+	buckets := tx.Model(&models.Bucket{}).Clauses(dialect.BucketLock()).Where("board = ?", c.Board)
 	if c.Bucket != nil {
 		buckets = buckets.Where("bucket = ?", *c.Bucket)
 	} else {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"stepboard/internal/dialect"
 	"stepboard/internal/failpoint"
@@ -47,7 +46,7 @@ func (s *Store) eraseTotals(ctx context.Context, user models.RowID) (removed int
 		}
 		// Results are written under the locks of their buckets.
 		var events []models.Bucket
-		err := tx.Clauses(clause.Locking{Strength: "NO KEY UPDATE"}).
+		err := tx.Clauses(dialect.BucketLock()).
 			Where(`(board, bucket) IN (SELECT board, total FROM score_totals WHERE `+totalsOfUser+`)`, user).
 			Order("day, bucket").Find(&events).Error
 		if err != nil {

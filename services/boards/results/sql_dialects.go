@@ -6,7 +6,6 @@ import (
 	"errors"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"stepboard/internal/dialect"
 	"stepboard/models"
@@ -23,7 +22,7 @@ func (e *Events) announce(ctx context.Context, bucket *models.Bucket) error {
 		if err := tx.Exec(`SET LOCAL statement_timeout = 0`).Error; err != nil {
 			return err
 		}
-		lock := tx.Clauses(clause.Locking{Strength: "NO KEY UPDATE"})
+		lock := tx.Clauses(dialect.BucketLock())
 		if err := lock.Take(&models.Bucket{}, "board = ? AND bucket = ?", bucket.Board, bucket.Name).Error; err != nil {
 			return err
 		}

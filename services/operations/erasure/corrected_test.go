@@ -185,20 +185,13 @@ func (f *fixture) lift(id int64) {
 	}
 }
 
-// finish makes a bucket final if it is an event's and has closed.
-func (f *fixture) finish(b *models.Bucket) {
-	f.t.Helper()
-	testenv.Must(f.catalog.Buckets.Finish(f.t.Context()))
-	*b = *testenv.Must(f.catalog.Buckets.Load(f.t.Context(), b.Board, b.Name))
-}
-
 // archiveDay archives a bucket, or makes a further run, and returns the run.
 func (f *fixture) archiveDay(b *models.Bucket) models.ArchiveRun {
 	f.t.Helper()
 	if from := b.ColdAt.Add(time.Hour); f.env.Clock.Now().Before(from) {
 		f.env.Clock.Set(from)
 	}
-	f.finish(b)
+	testenv.Finish(f.t, f.catalog.Buckets, b)
 	run, err := f.archive.Archive(f.t.Context(), b, func(int64) {})
 	if err != nil {
 		f.t.Fatal(err)
@@ -317,7 +310,7 @@ func TestErasedUsersOfACorrectedEvent(t *testing.T) {
 			f.checkResults(when, want...)
 		}
 		env.Clock.Set(b.EndsAt)
-		f.finish(b)
+		testenv.Finish(f.t, f.catalog.Buckets, b)
 		announce("final", "revision 1: 5 entries, sum 1100 [1. 4 400 2. 3 250 3. 2 200 4. 6 150 5. 1 100]")
 		f.begin(6, 5, 4)
 		f.sweep()
@@ -348,7 +341,7 @@ func TestArchivedWhileAnErasureBegins(t *testing.T) {
 		lowered := f.correctSix(event)
 		f.correctSix(day)
 		env.Clock.Set(event.EndsAt)
-		f.finish(event)
+		testenv.Finish(f.t, f.catalog.Buckets, event)
 		f.begin(6, 5, 4)
 		if _, err := f.events.Announce(t.Context()); err != nil {
 			t.Fatal(err)
