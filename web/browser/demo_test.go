@@ -242,6 +242,7 @@ func TestDemoFriends(t *testing.T) {
 		t.Fatal("there are no requests")
 	}
 	p.until("the requests are shown", "document.querySelectorAll('.person-actions').length === "+strconv.Itoa(n))
+	p.until("the friends are shown", "document.querySelector('a.inside') !== null")
 	friends := eval[int](p, "document.querySelectorAll('a.inside').length")
 	p.click(".person-actions .strong")
 	p.until("the list is longer", "document.querySelectorAll('a.inside').length === "+strconv.Itoa(friends+1))
