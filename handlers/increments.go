@@ -170,7 +170,7 @@ func parseIncrements(body []byte) (*incrementList, error) {
 		return nil, err
 	}
 	if in.Increments == nil {
-		item, err := parseIncrement(body, "body")
+		item, err := parseIncrement(body, func() string { return "body" })
 		if err != nil {
 			return nil, err
 		}
@@ -188,7 +188,7 @@ func parseIncrements(body []byte) (*incrementList, error) {
 		items: make([]ledger.Increment, 0, len(raw)), positions: make([]int, 0, len(raw)),
 	}
 	for i, value := range raw {
-		item, err := parseIncrement(value, incrementLocation(i))
+		item, err := parseIncrement(value, func() string { return incrementLocation(i) })
 		if err != nil {
 			l.reject(i, eventIDOf(value), err)
 			continue
@@ -198,26 +198,27 @@ func parseIncrements(body []byte) (*incrementList, error) {
 	return l, nil
 }
 
-func parseIncrement(raw []byte, at string) (ledger.Increment, *models.Error) {
+// parseIncrement parses an item. at returns its location in the body; most items need none.
+func parseIncrement(raw []byte, at func() string) (ledger.Increment, *models.Error) {
 	var item increment
 	if err := json.Unmarshal(raw, &item, json.RejectUnknownMembers(true)); err != nil {
-		return ledger.Increment{}, bodyError(at, raw, err)
+		return ledger.Increment{}, bodyError(at(), raw, err)
 	}
 	switch {
 	case item.UserID == nil:
-		return ledger.Increment{}, models.Invalid(at+".user_id", "is required")
+		return ledger.Increment{}, models.Invalid(at()+".user_id", "is required")
 	case item.Delta == nil && item.Score == nil:
-		return ledger.Increment{}, models.Invalid(at+".delta", "is required, or score on boards that take the best")
+		return ledger.Increment{}, models.Invalid(at()+".delta", "is required, or score on boards that take the best")
 	case item.Delta != nil && item.Score != nil:
-		return ledger.Increment{}, models.Invalid(at, "has delta or score, not both")
+		return ledger.Increment{}, models.Invalid(at(), "has delta or score, not both")
 	case item.EventID == nil:
-		return ledger.Increment{}, models.Invalid(at+".event_id", "is required")
+		return ledger.Increment{}, models.Invalid(at()+".event_id", "is required")
 	}
 	inc := ledger.Increment{User: *item.UserID, Result: item.Score != nil, EventID: *item.EventID}
 	inc.Amount = int64(*cmp.Or(item.Delta, item.Score))
 	if item.OccurredAt != nil {
-		at := models.TimestampOf(*item.OccurredAt)
-		inc.OccurredAt = &at
+		occurred := models.TimestampOf(*item.OccurredAt)
+		inc.OccurredAt = &occurred
 	}
 	return inc, nil
 }

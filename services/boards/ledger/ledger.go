@@ -195,6 +195,7 @@ func (s *Service) Add(ctx context.Context, board string, items []Increment) ([]R
 	}
 	codec := score.Of(totals.Bucket)
 	results := make([]Result, len(items))
+	pendings := make([]pending, len(items)) // one allocation for all
 	waiting := make([]*pending, 0, len(items))
 	users := make([]models.UserID, 0, len(items))
 	for i, item := range items {
@@ -210,12 +211,11 @@ func (s *Service) Add(ctx context.Context, board string, items []Increment) ([]R
 			item.Amount = int64(totals.Bucket.Points(item.Amount))
 		}
 		users = append(users, item.User)
-		waiting = append(waiting, &pending{
-			increment: increment{
-				Increment: item, board: board, totals: totals, closed: closed, acceptedAt: now, reachedAt: codec.Cut(reachedAt),
-			},
-			result: &results[i],
-		})
+		pendings[i].result = &results[i]
+		pendings[i].increment = increment{
+			Increment: item, board: board, totals: totals, closed: closed, acceptedAt: now, reachedAt: codec.Cut(reachedAt),
+		}
+		waiting = append(waiting, &pendings[i])
 	}
 	if len(waiting) == 0 {
 		return results, nil
