@@ -95,6 +95,12 @@ func Invalid(location, message string) *Error {
 	}
 }
 
+// EventNotOpen returns the error of an increment that an event does not take at its time.
+func EventNotOpen(board string, start, end time.Time) *Error {
+	return Errorf(CodeEventNotOpen, "%s takes increments from %s to %s", board,
+		start.UTC().Format(time.RFC3339), end.UTC().Format(time.RFC3339))
+}
+
 // At returns a copy of e that names the part of the request that it is about.
 func (e *Error) At(location string) *Error {
 	located := *e

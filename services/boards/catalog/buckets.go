@@ -247,12 +247,11 @@ func (s *Buckets) DaysHot() int {
 // before. One query.
 func (s *Buckets) loadOpen(ctx context.Context) error {
 	var events []string
-	s.cache.Range(func(_, v any) bool {
-		if bucket := v.(*models.Bucket); bucket.Event() && bucket.FinalAt == nil {
-			events = append(events, bucket.Board)
+	for _, b := range s.index.list() {
+		if event, ok := s.cached(b.Name, eventName); ok && event.FinalAt == nil {
+			events = append(events, b.Name)
 		}
-		return true
-	})
+	}
 	open, err := s.store.open(ctx, s.clock().Add(-settles), events)
 	if err != nil {
 		return err

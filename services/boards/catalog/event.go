@@ -84,8 +84,7 @@ func (event) takes() []models.Takes { return []models.Takes{models.TakesSum, mod
 func (event) totalRange(bucket *models.Bucket, now time.Time) (models.TotalRange, error) {
 	totals := models.TotalRange{Bucket: bucket, Total: eventName, Since: eventName}
 	if now.Before(bucket.StartsAt) {
-		return totals, models.Errorf(models.CodeEventNotOpen, "%s takes increments from %s to %s", bucket.Board,
-			bucket.StartsAt.UTC().Format(time.RFC3339), bucket.EndsAt.UTC().Format(time.RFC3339))
+		return totals, models.EventNotOpen(bucket.Board, bucket.StartsAt, bucket.EndsAt)
 	}
 	return totals, nil
 }

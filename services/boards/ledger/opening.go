@@ -55,7 +55,7 @@ func (i *increment) refusal(start time.Time, event eventState) *models.Error {
 		until = event.closesAt
 	}
 	if event.final || accepted.Before(start) || !accepted.Before(until) {
-		return models.Errorf(models.CodeEventNotOpen, "%s takes increments from %s to %s", i.board, rfc3339(start), rfc3339(event.endsAt))
+		return models.EventNotOpen(i.board, start, event.endsAt)
 	}
 	if i.OccurredAt == nil {
 		return nil
