@@ -355,6 +355,10 @@ func (m memoryFriends) Friendships(_ context.Context, user models.RowID) ([]mode
 	return friendships, nil
 }
 
+func (m memoryFriends) Everybody(context.Context, models.RowID) ([]models.CirclePerson, error) {
+	return nil, nil
+}
+
 func (m memoryFriends) Since(_ context.Context, user, other models.RowID) (time.Time, bool, error) {
 	if !slices.Contains(m[user][:], uint32(other)) {
 		return time.Time{}, false, nil

@@ -27,6 +27,7 @@ type Config struct {
 	Increments     IncrementService
 	Boards         BoardService
 	Rankings       RankingService
+	Absent         AbsentService
 	Likes          LikeService
 	History        HistoryService
 	Streams        StreamService
@@ -119,6 +120,9 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	registerForUser(api, "GET /v1/boards/{board}/friends/stream", streams.friends, streamFriends)
 	registerForQuery(api, "GET /v1/boards/{board}/groups/{group}", rankings.group, rankGroup)
 	registerForUser(api, "GET /v1/boards/{board}/groups/{group}/stream", streams.group, streamGroup)
+	absent := &absentHandlers{c.Absent}
+	registerForQuery(api, "GET /v1/boards/{board}/friends/absent", absent.friends, listAbsentFriends)
+	registerForQuery(api, "GET /v1/boards/{board}/groups/{group}/absent", absent.members, listAbsentMembers)
 	register(api, "GET /v1/boards/{board}/top", byAny, rankings.top, rankTop)
 	registerForUser(api, "GET /v1/boards/{board}/around", rankings.around, rankAround)
 	registerForQuery(api, "GET /v1/boards/{board}/me", rankings.me, rankMe)

@@ -35,6 +35,15 @@ type Friendship struct {
 	CreatedAt time.Time
 }
 
+// CirclePerson is a friend of a viewer, or a member of a group of the viewer's.
+type CirclePerson struct {
+	User RowID
+	// Since is when the friendship began; zero for members of groups.
+	Since time.Time
+	// Shown reports whether the viewer is shown the person's scores.
+	Shown bool
+}
+
 // FriendRequest is one side of a request: incoming for the user who is asked, outgoing
 // for the user who asks.
 type FriendRequest struct {

@@ -16,6 +16,13 @@ func Exists(column string) string {
 	return `(SELECT NOT h.hidden FROM users h WHERE h.user_id = ` + column + `)`
 }
 
+// Wanted is the condition that a viewer, its parameter, has neither muted nor blocked the user in a
+// column, who was not erased either.
+func Wanted(column string) string {
+	return Exists(column) + ` IS NOT NULL AND ` + column +
+		` NOT IN (SELECT c.other_id FROM privacy_choices c WHERE c.user_id = ? AND c.kind IN ('muted', 'blocked'))`
+}
+
 // ToViewer is the condition that no choice, of the user in a column or of a viewer, hides the
 // one from the other. Its parameter is the viewer, for whom the view is read once.
 func ToViewer(column string) string {

@@ -44,6 +44,16 @@ func (s *Service) Friendships(ctx context.Context, user models.RowID) ([]models.
 	return friendships, models.Public("list friends", err)
 }
 
+// Everybody returns a user's friends, ordered by row, and which of them IDs lists: without those
+// whom the user has muted, and those who were erased. One query, and none to Redis, whose sets do not
+// have those who are not shown. CodeUnavailable if SQL is away.
+func (s *Service) Everybody(ctx context.Context, user models.RowID) ([]models.CirclePerson, error) {
+	var friends []models.CirclePerson
+	err := s.store.db.WithContext(ctx).Raw(`SELECT friend_id AS user, created_at AS since, `+shown+` AS shown
+		FROM friendships WHERE user_id = ? AND `+visible.Wanted("friend_id")+` ORDER BY friend_id`, user, user, user).Scan(&friends).Error
+	return friends, models.Public("list friends", err)
+}
+
 // Since returns the time when two users became friends, which is zero if they are not
 // friends, and whether the first one is shown the other's scores. One query.
 // CodeUnavailable if SQL is away.

@@ -3,6 +3,7 @@
 package privacy_test
 
 import (
+	"cmp"
 	"slices"
 	"testing"
 
@@ -136,8 +137,31 @@ func (m *model) check(t *rapid.T, p process, viewer models.RowID, shown, notShow
 			t.Fatalf("%v and %v: since %v, shown %v, %v", viewer, friend, since, visible, err)
 		}
 	}
+	everybody, err := p.friends.Everybody(t.Context(), viewer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.checkEverybody(t, viewer, everybody, shown)
 	hidden, err := p.Hidden(t.Context(), testenv.ID(viewer))
 	if err != nil || hidden != m.hidden[viewer] {
 		t.Fatalf("%v hides: %v, %v", viewer, hidden, err)
+	}
+}
+
+// checkEverybody compares a list of all friends, of whom a viewer is shown some, with what is
+// expected: those whom the viewer has muted are not in it, and all who hide are.
+func (m *model) checkEverybody(t *rapid.T, viewer models.RowID, got []models.CirclePerson, shown []models.RowID) {
+	var want []models.CirclePerson
+	for edge, are := range m.friends {
+		if edge.A == viewer && are && !m.choices[models.Muted][edge] && !m.choices[models.Blocked][edge] {
+			want = append(want, models.CirclePerson{User: edge.B, Shown: slices.Contains(shown, edge.B)})
+		}
+	}
+	slices.SortFunc(want, func(a, b models.CirclePerson) int { return cmp.Compare(a.User, b.User) })
+	same := slices.EqualFunc(got, want, func(g, w models.CirclePerson) bool {
+		return g.User == w.User && g.Shown == w.Shown && !g.Since.IsZero()
+	})
+	if !same {
+		t.Fatalf("all friends of %v: %v, want %v", viewer, got, want)
 	}
 }

@@ -15,6 +15,9 @@ type circle interface {
 	// they are from the memory of the process if it may be used. old says that not all
 	// friends show all archived days. Whoever may not see the circle gets an error.
 	list(ctx context.Context, viewer models.RowID, near, old bool) (people, error)
+	// everybody returns the people, ascending, also those whose scores the viewer is not shown, but
+	// without whom the viewer has muted or blocked. The viewer may be among them. One query.
+	everybody(ctx context.Context, viewer models.RowID) ([]models.CirclePerson, error)
 }
 
 // people are those among whom a viewer is ranked.
@@ -52,6 +55,13 @@ func (c friendCircle) list(ctx context.Context, viewer models.RowID, near, old b
 	return p, err
 }
 
+func (c friendCircle) everybody(ctx context.Context, viewer models.RowID) ([]models.CirclePerson, error) {
+	if viewer == 0 {
+		return nil, nil
+	}
+	return c.service.o.Friends.Everybody(ctx, viewer)
+}
+
 // groupCircle is the members of a group. Past days have its present members, too.
 type groupCircle struct {
 	groups *groups.Service
@@ -65,6 +75,10 @@ func (c groupCircle) list(ctx context.Context, viewer models.RowID, near, _ bool
 		p.ids, err = c.groups.IDs(ctx, c.group, viewer)
 	}
 	return p, err
+}
+
+func (c groupCircle) everybody(ctx context.Context, viewer models.RowID) ([]models.CirclePerson, error) {
+	return c.groups.Everybody(ctx, c.group, viewer)
 }
 
 // people reads whose scores a request is about, without those who are gone, and without those

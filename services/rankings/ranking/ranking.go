@@ -65,8 +65,8 @@ type Archive interface {
 	Sums(ctx context.Context, board string, users []archive.Viewed, from, to models.Date) ([]archive.SpanDay, []models.Sum, error)
 }
 
-// Friends lists those of a user's friends whose scores the user is shown. Implemented by
-// friends.Service.
+// Friends lists a user's friends, most of its methods those whose scores the user is shown. Implemented
+// by friends.Service.
 type Friends interface {
 	IDs(ctx context.Context, user models.RowID) ([]models.RowID, error)
 	// Circle is IDs from the memory of the process, complete as of a moment. asOf is zero
@@ -74,6 +74,9 @@ type Friends interface {
 	Circle(ctx context.Context, user models.RowID) (ids []models.RowID, asOf time.Time, err error)
 	// Friendships returns the friendships with those whom IDs lists.
 	Friendships(ctx context.Context, user models.RowID) ([]models.Friendship, error)
+	// Everybody returns a user's friends, ascending, and which of them IDs lists, without those whom
+	// the user has muted. One query.
+	Everybody(ctx context.Context, user models.RowID) ([]models.CirclePerson, error)
 	// Since returns the time when two users became friends, zero if they are not, and
 	// whether the first one is shown the other's scores.
 	Since(ctx context.Context, user, other models.RowID) (since time.Time, shown bool, err error)

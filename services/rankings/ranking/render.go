@@ -45,14 +45,23 @@ func (s *Service) head(r *request, at place, p page) {
 	if r.bucket == nil {
 		from, to := r.from.String(), r.to.String()
 		p.From, p.To = &from, &to
-	} else if d := r.board.Date(r.bucket); d != nil {
-		text := d.String()
-		p.Date = &text
+	} else {
+		p.Date = r.date()
 	}
 	if p.next != (models.Cursor{}) {
 		cursor := s.o.Cursors.Seal(p.next, r.scope...)
 		p.NextCursor = &cursor
 	}
+}
+
+// date returns the day of a bucket; nil if the board has no days.
+func (r *request) date() *string {
+	d := r.board.Date(r.bucket)
+	if d == nil {
+		return nil
+	}
+	text := d.String()
+	return &text
 }
 
 // recordsMemory is for the records of pages.

@@ -25,7 +25,7 @@ type request struct {
 	cursor models.Cursor
 	// scope identifies the list that a cursor belongs to.
 	scope []string
-	// list is the call, one of Lists but in Score.
+	// list is the call. Those in Lists are counted.
 	list  string
 	limit int
 	likes bool

@@ -34,6 +34,7 @@ type spanModel struct {
 	since    map[[2]models.RowID]time.Time // in both directions
 	hidden   map[models.RowID]bool
 	muted    map[[2]models.RowID]bool // who has muted whom
+	from     map[[2]models.RowID]bool // who hides from whom
 	earliest models.Date
 }
 
@@ -55,6 +56,7 @@ func newSpanModel(t *testing.T, env *testenv.Env, random *rand.Rand, shards int)
 	m := &spanModel{
 		fixture: newFixture(t, env, shards), random: random, days: make(map[models.Date]*modelDay),
 		since: make(map[[2]models.RowID]time.Time), hidden: make(map[models.RowID]bool), muted: make(map[[2]models.RowID]bool),
+		from: make(map[[2]models.RowID]bool),
 	}
 	m.steps = testenv.Must(m.catalog.Definitions.Board("steps"))
 	m.corrections = corrections.New(corrections.Options{
@@ -118,10 +120,13 @@ func (m *spanModel) live() {
 		m.hidden[user] = !m.hidden[user]
 		m.must(m.privacy.SetHidden(m.t.Context(), id(user), m.hidden[user]))
 	case 3:
-		pair := [2]models.RowID{m.person(), spanPeople}
+		pair, choices, kind := [2]models.RowID{m.person(), spanPeople}, m.muted, models.Muted
+		if m.random.IntN(2) == 0 {
+			pair[1], choices, kind = 1, m.from, models.HiddenFrom
+		}
 		if pair[0] != pair[1] {
-			m.muted[pair] = true
-			m.must(m.privacy.Choose(m.t.Context(), id(pair[0]), models.Muted, id(pair[1])))
+			choices[pair] = true
+			m.must(m.privacy.Choose(m.t.Context(), id(pair[0]), kind, id(pair[1])))
 		}
 	default:
 		m.correct(today - models.Date(m.random.IntN(4)))
@@ -212,7 +217,7 @@ func (m *spanModel) correct(date models.Date) {
 
 // shown reports whether a viewer is shown somebody.
 func (m *spanModel) shown(viewer, user models.RowID) bool {
-	return viewer == user || !m.hidden[user] && !m.muted[[2]models.RowID{viewer, user}]
+	return viewer == user || !m.hidden[user] && !m.muted[[2]models.RowID{viewer, user}] && !m.from[[2]models.RowID{user, viewer}]
 }
 
 // sum returns the expected line of somebody, without rank; days is 0 if there is none.
@@ -279,18 +284,23 @@ func (m *spanModel) expected(viewer models.RowID, circle []models.RowID, from, t
 	return r
 }
 
+// friendsOf returns the friends of somebody.
+func (m *spanModel) friendsOf(user models.RowID) (friends []models.RowID) {
+	for other := models.RowID(1); other <= spanPeople; other++ {
+		if !m.since[[2]models.RowID{user, other}].IsZero() {
+			friends = append(friends, other)
+		}
+	}
+	return friends
+}
+
 // check compares a random span with what is expected, page by page.
 func (m *spanModel) check() {
 	m.t.Helper()
 	from := m.day() - models.Date(m.random.IntN(40))
 	to := from + models.Date(m.random.IntN(31))
 	viewer := m.person()
-	friends := []models.RowID{viewer}
-	for other := models.RowID(1); other <= spanPeople; other++ {
-		if !m.since[[2]models.RowID{viewer, other}].IsZero() {
-			friends = append(friends, other)
-		}
-	}
+	friends := append(m.friendsOf(viewer), viewer)
 	q := ranking.Query{Board: "steps", Viewer: id(viewer), Limit: 1 + m.random.IntN(4), Span: &ranking.Span{From: from, To: &to}}
 	service := m.services[m.random.IntN(len(m.services))]
 	m.compare(fmt.Sprintf("friends of %v, %v to %v", viewer, from, to), m.expected(viewer, friends, from, to, true), q,
@@ -359,6 +369,7 @@ func TestSpansAgreeWithBruteForce(t *testing.T) {
 					m.live()
 					for range 4 {
 						m.check()
+						m.checkDay()
 					}
 				}
 			})
