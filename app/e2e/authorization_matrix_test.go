@@ -59,6 +59,8 @@ func matrix() map[string]access {
 		"GET /v1/boards/{board}/friends/stream":        {by: users, own: 200},
 		"GET /v1/boards/{board}/groups/{group}":        {by: users, own: 200, stranger: 404},
 		"GET /v1/boards/{board}/groups/{group}/stream": {by: users, own: 200, stranger: 404},
+		"GET /v1/boards/{board}/friends/absent":        {by: users, own: 200},
+		"GET /v1/boards/{board}/groups/{group}/absent": {by: users, own: 200, stranger: 404},
 		"GET /v1/boards/{board}/around":                {by: users, own: 200},
 		"GET /v1/boards/{board}/me":                    {by: users, own: 200},
 		"GET /v1/boards/{board}/history":               {by: users, own: 200},

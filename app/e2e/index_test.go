@@ -138,6 +138,8 @@ func callEverything(s *server, user int, today string) (calls int) {
 		{"GET", steps + "/friends?include=likes", ""},
 		{"GET", steps + "/friends?from=" + today + "&to=" + today, ""},
 		{"GET", steps + group, ""},
+		{"GET", steps + "/friends/absent", ""},
+		{"GET", steps + group + "/absent", ""},
 		{"GET", steps + "/me", ""},
 		{"GET", steps + "/top", ""},
 		{"GET", steps + "/around", ""},

@@ -64,7 +64,7 @@ func TestLocalDaysAtBothEndsOfTheEarth(t *testing.T) {
 			t.Errorf("history at %s: %+v", at.offset, h)
 		}
 	}
-	for _, call := range []string{"friends", "top", "around", "me", "history", "summary", "friends/stream"} {
+	for _, call := range []string{"friends", "top", "around", "me", "history", "summary", "friends/stream", "friends/absent"} {
 		s.refuse(s.as("east", "GET", "/v1/boards/steps/"+call, nil), 422, models.CodeOffsetRequired)
 		s.refuse(s.as("east", "GET", "/v1/boards/steps/"+call+"?utc_offset=15", nil), 422, models.CodeValidationFailed)
 	}

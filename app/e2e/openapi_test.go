@@ -63,7 +63,8 @@ func TestOpenAPI(t *testing.T) {
 		"POST /v1/admin/corrections", "POST /v1/admin/corrections/{id}/lift", "GET /v1/admin/corrections",
 		"GET /v1/admin/audit", "GET /v1/admin/status", "GET /v1/admin/boards/{board}/buckets", "GET /v1/admin/users", "GET /v1/admin/users/{id}",
 		"GET /v1/boards/{board}/likes/{id}", "PUT /v1/boards/{board}/likes/{id}", "DELETE /v1/boards/{board}/likes/{id}",
-		"GET /v1/boards/{board}/summary", "GET /v1/boards/{board}/groups/{group}", "GET /v1/boards/{board}/groups/{group}/stream", "GET /v1/groups", "POST /v1/groups",
+		"GET /v1/boards/{board}/summary", "GET /v1/boards/{board}/groups/{group}", "GET /v1/boards/{board}/groups/{group}/stream",
+		"GET /v1/boards/{board}/friends/absent", "GET /v1/boards/{board}/groups/{group}/absent", "GET /v1/groups", "POST /v1/groups",
 		"POST /v1/groups/join", "GET /v1/groups/{group}", "PUT /v1/groups/{group}", "DELETE /v1/groups/{group}",
 		"POST /v1/groups/{group}/invite", "DELETE /v1/groups/{group}/members/{id}", "PUT /v1/groups/{group}/members",
 		"GET /v1/admin/webhooks/deliveries", "POST /v1/admin/webhooks/deliveries/{id}/replay",
@@ -106,6 +107,7 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	wantNull := map[string]bool{
+		"AbsentPage.date": true, "AbsentPage.next_cursor": true,
 		"Ranking.me": true, "AcceptedTotals.me": true, "IncrementResults.me": true, "Ranking.champion": true, "Ranking.date": true, "Ranking.next_cursor": true, "FriendPage.next_cursor": true, "FriendRequestPage.next_cursor": true, "LikerPage.next_cursor": true, "ListedUserPage.next_cursor": true, "RankedEntry.user_id": true,
 		"WebhookAttempt.status": true, "WebhookDelivery.finished_at": true, "WebhookDelivery.next_attempt_at": true,
 		"WebhookDeliveryPage.next_cursor": true,
@@ -317,6 +319,8 @@ func TestOpenAPIListsTheStatuses(t *testing.T) {
 		"get /v1/boards/{board}/summary":               "200 404 409",
 		"get /v1/boards/{board}/groups/{group}":        "200 400 404 409",
 		"get /v1/boards/{board}/groups/{group}/stream": "200 404 409",
+		"get /v1/boards/{board}/friends/absent":        "200 400 404 409",
+		"get /v1/boards/{board}/groups/{group}/absent": "200 400 404 409",
 		"get /v1/groups":                               "200",
 		"post /v1/groups":                              "201 400 408 409 413",
 		"post /v1/groups/join":                         "200 400 404 408 409 413",
@@ -365,6 +369,7 @@ func TestOpenAPIListsTheBoardsKind(t *testing.T) {
 		{"POST", "scores/batch", "gifts", "", `{"scores":[{"user_id":"1","date":"2026-11-20","score":1}]}`},
 		{"POST", "increments", "steps", "", harness.IncrementsJSON(harness.IncrementJSON(1, 1, "a"))},
 		{"GET", "friends", "gifts", "?date=2026-11-20", ""},
+		{"GET", "friends/absent", "gifts", "?date=2026-11-20", ""},
 		{"GET", "top", "gifts", "?date=2026-11-20", ""},
 		{"GET", "around", "active", "?date=2026-11-20", ""},
 		{"GET", "me", "active", "?date=2026-11-20", ""},

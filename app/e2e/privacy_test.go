@@ -276,6 +276,9 @@ func (p *populations) compare(viewer models.UserID) {
 	for _, path := range []string{"/v1/friends?limit=2", "/v1/friends/requests?limit=2", "/v1/me", "/v1/boards", "/v1/boards/steps/history"} {
 		p.same(viewer, path, nil) // hiding hides scores, not friendships
 	}
+	for _, day := range days {
+		p.sameAbsent(viewer, notShown, day)
+	}
 	restore := p.part(viewer, notShown)
 	defer restore()
 	for _, day := range days {
@@ -300,6 +303,44 @@ func (p *populations) compare(viewer models.UserID) {
 		if status, text := p.ask(p.chosen, viewer, "GET", path, ""); status != http.StatusOK || string(text) != `{"entries":[],"partial":false}` {
 			p.t.Fatalf("%s by %s: %d %s", path, viewer, status, text)
 		}
+	}
+}
+
+// sameAbsent compares the absent friends, page by page. In the plain service they are those without a
+// score, and those of the ranking who are not shown, but nobody whom the viewer has muted or blocked.
+func (p *populations) sameAbsent(viewer models.UserID, notShown []models.UserID, day string) {
+	p.t.Helper()
+	entries := func(s *server, path string) (list []string, total float64) {
+		for cursor := ""; ; {
+			answer, next := p.read(s, viewer, path+cursor)
+			total = answer["total"].(float64)
+			for _, e := range answer["entries"].([]any) {
+				entry := e.(map[string]any)
+				list = append(list, fmt.Sprintf("%s %s %s", entry["user_id"], entry["nickname"], entry["avatar_url"]))
+			}
+			if next == "" {
+				return list, total
+			}
+			cursor = "&cursor=" + url.QueryEscape(next)
+		}
+	}
+	ranked, _ := entries(p.plain, "/v1/boards/steps/friends?limit=3"+day)
+	want, _ := entries(p.plain, "/v1/boards/steps/friends/absent?limit=2"+day)
+	for _, line := range ranked {
+		if user, _, _ := strings.Cut(line, " "); slices.Contains(notShown, models.UserID(user)) {
+			want = append(want, line)
+		}
+	}
+	want = slices.DeleteFunc(want, func(line string) bool {
+		user, _, _ := strings.Cut(line, " ")
+		of := pair{viewer, models.UserID(user)}
+		return p.choices["muted"][of] || p.choices["blocked"][of]
+	})
+	got, total := entries(p.chosen, "/v1/boards/steps/friends/absent?limit=2"+day)
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) || int(total) != len(want) {
+		p.t.Fatalf("absent for %s%s, not shown %v: %q of %v, want %q", viewer, day, notShown, got, total, want)
 	}
 }
 

@@ -234,6 +234,7 @@ func (o *outside) readThings() {
 	for _, path := range []string{
 		"/v1/me", "/v1/friends?limit=1", "/v1/friends/requests?limit=1", "/v1/muted?limit=1", "/v1/boards/steps/history?for=ben", "/v1/boards",
 		"/v1/boards/steps/friends?date=2020-01-01", "/v1/boards/steps/friends?include=likes", "/v1/boards/steps/likes/ann",
+		"/v1/boards/steps/friends/absent?limit=1",
 	} {
 		o.want(o.hear(ann, "GET", path, ""), http.StatusOK, nil)
 	}

@@ -65,7 +65,8 @@ func everythingAtOnce(t *testing.T, s *service) {
 			fmt.Sprintf(`{"scores":[{"user_id":"other%d","date":%q,"score":7}]}`, i, date))
 	})
 	for _, path := range []string{
-		"/v1/boards/steps/friends?include=likes", "/v1/boards/steps/groups/team", "/v1/boards/steps/top", "/v1/boards/steps/around",
+		"/v1/boards/steps/friends?include=likes", "/v1/boards/steps/groups/team", "/v1/boards/steps/friends/absent",
+		"/v1/boards/steps/groups/team/absent", "/v1/boards/steps/top", "/v1/boards/steps/around",
 		"/v1/boards/steps/me", "/v1/boards/steps/history", "/v1/boards/steps/summary", "/v1/boards/gifts/top", "/v1/boards/day/friends", "/v1/me/export",
 		"/v1/boards/steps/friends?from=2026-11-18&to=" + date, "/v1/boards", "/v1/friends", "/v1/groups", "/metrics", "/readyz",
 	} {

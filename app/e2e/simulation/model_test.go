@@ -226,16 +226,28 @@ func (m *model) notShown(viewer, user models.UserID) bool {
 // circle returns the people among whom a viewer is ranked: friends, or the members of a group.
 func (m *model) circle(viewer models.UserID, group string) map[models.UserID]bool {
 	circle := map[models.UserID]bool{viewer: true}
+	for user := range m.everybody(viewer, group) {
+		if !m.notShown(viewer, user) {
+			circle[user] = true
+		}
+	}
+	return circle
+}
+
+// everybody returns a viewer's friends, or the other members of a group, also those who are not shown
+// to the viewer, but nobody whom the viewer has muted or blocked.
+func (m *model) everybody(viewer models.UserID, group string) map[models.UserID]bool {
+	all := make(map[models.UserID]bool)
 	for _, user := range people {
 		in := m.facts[fact("friends", viewer, user)]
 		if group != "" {
 			in = m.facts["member "+group+" "+string(user)]
 		}
-		if in && !m.notShown(viewer, user) {
-			circle[user] = true
+		if in && user != viewer && !m.facts[fact("muted", viewer, user)] && !m.facts[fact("blocked", viewer, user)] {
+			all[user] = true
 		}
 	}
-	return circle
+	return all
 }
 
 // fact returns the text of a fact about two people.

@@ -34,6 +34,7 @@ var operations = []action{
 	{"give again", 4, true, (*world).giveAgain},
 	{"rank friends", 8, true, (*world).rankFriends},
 	{"rank a group", 8, true, (*world).rankGroup},
+	{"list absent people", 4, true, (*world).listAbsent},
 	{"rank everybody", 5, true, (*world).rankTop},
 	{"rank the event", 4, true, (*world).rankEvent},
 	{"rank oneself", 3, true, (*world).rankMe},

@@ -177,6 +177,7 @@ func (w *world) compareAll(ctx context.Context, r *replica) {
 				w.checkCircle(r, user, "", day, got, true)
 				w.checkLikes(r, user, day, got)
 			}
+			w.compareAbsent(ctx, r, user, "", day, true)
 		}
 	}
 	for _, user := range people {
@@ -195,6 +196,7 @@ func (w *world) compareAll(ctx context.Context, r *replica) {
 		if got, ok := w.list(ctx, r, user, "/v1/boards/steps/groups/"+w.groupIDs[words[1]]+"?date="+day.String(), 200); ok {
 			w.checkCircle(r, user, words[1], day, got, true)
 		}
+		w.compareAbsent(ctx, r, user, words[1], day, true)
 	}
 }
 
