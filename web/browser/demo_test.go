@@ -84,8 +84,8 @@ func (p *page) checkFirstLoad(base string) {
 		p.t.Errorf("the page makes %d requests before the ranking is there: %q", len(asked), asked)
 	}
 	p.t.Logf("the first load is %.1f KB in %d requests, and %.1f KB follow", first/1000, len(asked), later/1000)
-	if first == 0 || first >= 60_000 || later >= 28_000 {
-		p.t.Errorf("the first load is %.0f bytes, want less than 60,000; %.0f follow, want less than 28,000", first, later)
+	if first == 0 || first >= 60_000 || later >= 30_000 {
+		p.t.Errorf("the first load is %.0f bytes, want less than 60,000; %.0f follow, want less than 30,000", first, later)
 	}
 }
 

@@ -73,6 +73,8 @@ func newFakeService(t *testing.T, demo bool) *fakeService {
 		}},
 	}})
 	f.returns("GET /v1/boards/steps/friends", rankingFrom(1))
+	f.returns("GET /v1/boards/steps/friends/absent", absentPeople())
+	f.returns("GET /v1/boards/steps/groups/g1/absent", absentPeople())
 	f.returns("GET /v1/boards/steps/history", map[string]any{"entries": []any{}, "partial": false})
 	f.returns("GET /v1/boards/steps/me", map[string]any{"score": nil, "correction": nil})
 	f.returns("GET /v1/me", map[string]any{"user_id": "1", "nickname": "User 1", "avatar_url": ""})
@@ -93,6 +95,15 @@ func newFakeService(t *testing.T, demo bool) *fakeService {
 	f.returns("GET /v1/friends", map[string]any{"friends": []any{}})
 	f.returns("GET /v1/friends/requests", map[string]any{"requests": []any{}})
 	return f
+}
+
+// absentPeople returns the first page of a list of absent people, all of them.
+func absentPeople(users ...int) map[string]any {
+	entries := []any{}
+	for _, user := range users {
+		entries = append(entries, map[string]any{"user_id": strconv.Itoa(user), "nickname": fmt.Sprintf("User %d", user), "avatar_url": ""})
+	}
+	return map[string]any{"board": "steps", "date": fakeDay, "total": len(users), "entries": entries, "next_cursor": nil}
 }
 
 // newFakeDemo starts a demo in which a visitor is user 1.

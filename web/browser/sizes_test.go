@@ -44,6 +44,9 @@ func (f *fakeService) fillScreens() {
 			"date": fmt.Sprintf("2026-11-%02d", 20-ago%20), "score": 99_999 - 3000*ago, "global_rank": 19_671 + ago, "global_total": 301_000, "reached_at": "2026-11-20T01:00:00Z",
 		})
 	}
+	f.returns("GET /v1/boards/steps/friends/absent", map[string]any{
+		"board": "steps", "date": fakeDay, "total": 3, "entries": entries[:3], "next_cursor": nil,
+	})
 	f.returns("GET /v1/boards/steps/history", map[string]any{"entries": days[:20], "partial": false})
 	f.returns("GET /v1/boards/steps/summary", map[string]any{
 		"week": 699_993, "month": 3_099_969, "average": 99_999, "best": map[string]any{"date": fakeDay, "score": 99_999},

@@ -1,7 +1,7 @@
 // What the ranking of a day has besides its rows: likes, places won and lost, the card of the
 // day and the picture to share. It is loaded once the ranking is shown.
 import { seeLikes } from './badges.js';
-import { Icon, prefersReducedMotion } from './components.js';
+import { Icon, prefersReducedMotion, useLater } from './components.js';
 import { longestPage, useBoard } from './data.js';
 import { PastDayCard, Yesterday } from './digest.js';
 import { formatDuration } from './duration.js';
@@ -114,10 +114,18 @@ function useArrival([id, day] = [], ranking, limit, raiseLimit) {
   }, [id, ranking]);
 }
 
+const importAbsent = () => import('./absent.js');
+
+// Absent is AbsentPeople once it is loaded.
+function Absent(props) {
+  const module = useLater(importAbsent, true);
+  return module && html`<${module.AbsentPeople} ...${props} />`;
+}
+
 // DayExtras shows the card of a past day, or the line about yesterday, and calls onExtras with the goal, the
 // board's unit, low (the lowest score is first) and functions: after(entry, own) returns what a row has
-// beside its link, share() a button, moved() the places won or lost, aim(score) the goal and what is left of
-// the day. reload fetches a past day again.
+// beside its link, absent() what follows the last row, share() a button, moved() the places won or lost,
+// aim(score) the goal and what is left of the day. reload fetches a past day again.
 export function DayExtras(props) {
   const { session, circle, ranking, past, reload, notify, onExtras } = props;
   useArrival(circle.group || past ? [] : props.at, ranking, props.limit, props.raiseLimit);
@@ -127,6 +135,7 @@ export function DayExtras(props) {
   useCelebration(past ? null : ranking.me, ranking.total, notify);
   const after = (entry, own) => html`<${Move} places=${movesOf(entry)} />
     ${likes.heart(entry, own)}`;
+  const absent = () => html`<${Absent} ...${{ session, circle, ranking, past }} />`;
   const [board] = useBoard(session.token, session.board);
   const low = isLow(board);
   const [wanted, choose] = useGoal(session, past || low ? null : ranking.date);
@@ -145,7 +154,7 @@ export function DayExtras(props) {
   const share = () =>
     ranking.me && html`<${ShareButton} ...${{ circle, ranking, unit, notify }} />`;
   useLayoutEffect(
-    () => onExtras({ after, share, moved, aim, goal, unit, low }),
+    () => onExtras({ after, absent, share, moved, aim, goal, unit, low }),
     [ranking, likes.version, goal, left, unit, low],
   );
   useEffect(() => () => onExtras({}), []);

@@ -42,7 +42,7 @@ function neighbours({ me, entries }) {
   return index < 0 ? [] : [entries[index - 1], entries[index + 1]];
 }
 
-// Goal says how far the next friend is ahead or behind.
+// Goal says how far the next one is ahead or behind.
 function Goal({ ranking, past, unit, low }) {
   const { me } = ranking;
   const [ahead, behind] = neighbours(ranking);
@@ -295,7 +295,7 @@ function periodsOf(circle, period, low) {
 
 function Ranking(props) {
   const { session, circle, view, result, retry, limit, raiseLimit, announce } = props;
-  const { after, unit = 'steps' } = props;
+  const { after, absent, unit = 'steps' } = props;
   const { data: ranking, state, error } = result;
   const [entries, loadMore, pageError] = usePages(session.token, circle.path, view.key, ranking);
   if (!ranking) {
@@ -311,7 +311,8 @@ function Ranking(props) {
       },
     };
   if (ranking.entries.length === 0) {
-    return html`<${Notice} icon="walk" title=${view.empty} hint=${view.emptyHint} ...${invite} />`;
+    return html`<${Notice} icon="walk" title=${view.empty} hint=${view.emptyHint} ...${invite} />
+      ${absent?.()}`;
   }
   const hrefOf = ({ user_id: id }) => (id === me?.user_id ? '#/history' : circle.rowHref(id));
   const more = limit < longestPage ? raiseLimit : loadMore;
@@ -328,7 +329,7 @@ function Ranking(props) {
     />
     ${me && total === 1 && invite && html`<${Notice} icon="friends" title=${t('alone')} ...${invite} />`}
     ${pageError && html`<p class="wrong more" role="alert">${errorText(pageError)}</p>`}
-    ${loadMore && html`<button class="button more" onClick=${more}>${t('more')}</button>`}`;
+    ${loadMore ? html`<button class="button more" onClick=${more}>${t('more')}</button>` : absent?.()}`;
 }
 
 // useCorrection returns what an operator has made of the viewer's score in a ranking: set,
@@ -351,9 +352,8 @@ const importDay = () => import('./day.js');
 const importDemo = () => import('./demo.js');
 
 // RankingScreen shows a ranking of a circle in a period: day, week, month, or the one of a
-// challenge. view has what differs between days and spans of days: a key, the title, the
-// label above the rank, whether it is past, and texts for a viewer without a score and for
-// an empty ranking. The header, if given, has the heading of the screen. refresh is given
+// challenge. view has what differs between days and spans: a key, the title, whether it is
+// past, and texts for a viewer without a score and for an empty ranking. The header, if given, has the heading of the screen. refresh is given
 // for today alone, and at, a user id and a day, if a notification has led here.
 export function RankingScreen(props) {
   const { session, circle, header, period, view, strip, result, refresh, retry, notify } = props;
@@ -394,7 +394,7 @@ export function RankingScreen(props) {
       <div class="wide-column">
         ${strip}
         <section class=${stale ? 'card list stale' : 'card list'} aria-label=${view.title}>
-          <${Ranking} key=${view.key} ...${props} after=${extras.after} unit=${extras.unit} />
+          <${Ranking} key=${view.key} ...${props} ...${extras} />
         </section>
       </div>
     </div>`;

@@ -603,6 +603,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/boards/{board}/friends/absent": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List one's friends without a score
+         * @description One page of those friends who are not in the ranking of the same day: `?limit=50`, then `&cursor=` with the page's next_cursor. It does not tell why: they have no score, they hide, or their score does not count. A score of 0 is ranked. Muted friends are left out, and so is everybody whom an archived day does not list (setting friends.history_days).
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        get: operations["listAbsentFriends"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/boards/{board}/friends/stream": {
         parameters: {
             query?: never;
@@ -639,6 +661,28 @@ export interface paths {
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
         get: operations["getGroupRanking"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/boards/{board}/groups/{group}/absent": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the members of a group without a score
+         * @description One page of the other members of a group that the user is in, as GET /v1/boards/{board}/friends/absent answers it. Members whom the user has muted or blocked are left out. Past days have those who are members now.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        get: operations["listAbsentMembers"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1511,6 +1555,40 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        AbsentPage: {
+            /**
+             * @description The board's name
+             * @example steps
+             */
+            board: string;
+            /**
+             * Format: date
+             * @description The day, in the board's zone; null where the board has no days
+             * @example 2026-11-20
+             */
+            date: string | null;
+            /** @description This page, in an order that does not change */
+            entries: components["schemas"]["AbsentPerson"][];
+            /** @description Where the next page begins; null on the last */
+            next_cursor: string | null;
+            /**
+             * Format: int64
+             * @description How many people are absent, on all pages together
+             * @example 3
+             */
+            total: number;
+        };
+        AbsentPerson: {
+            /** @description Empty if the user has set none */
+            avatar_url: string;
+            /** @description Empty if the user has set none */
+            nickname: string;
+            /**
+             * @description The user
+             * @example 1001
+             */
+            user_id: string;
+        };
         AcceptedTotal: {
             /**
              * Format: date
@@ -5548,6 +5626,55 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listAbsentFriends: {
+        parameters: {
+            query?: {
+                /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
+                date?: string;
+                /**
+                 * @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it
+                 * @example +08:00
+                 */
+                utc_offset?: string;
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+                /** @description Most entries of a page */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
+                board: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AbsentPage"];
+                };
+            };
+            400: components["responses"]["InvalidCursor"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFound"];
+            409: components["responses"]["BoardKind"];
+            422: components["responses"]["DateInFutureOrUtcOffsetRequiredOrValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     streamFriendRanking: {
         parameters: {
             query?: {
@@ -5656,6 +5783,60 @@ export interface operations {
             409: components["responses"]["BoardKind"];
             422: components["responses"]["DateInFutureOrSpanTooLargeOrUtcOffsetRequiredOrValidationFailed"];
             429: components["responses"]["BusyOrRateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listAbsentMembers: {
+        parameters: {
+            query?: {
+                /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
+                date?: string;
+                /**
+                 * @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it
+                 * @example +08:00
+                 */
+                utc_offset?: string;
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+                /** @description Most entries of a page */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The group
+                 * @example kx7wq2m5a4tdzbnc
+                 */
+                group: string;
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
+                board: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AbsentPage"];
+                };
+            };
+            400: components["responses"]["InvalidCursor"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFoundOrNotFound"];
+            409: components["responses"]["BoardKind"];
+            422: components["responses"]["DateInFutureOrUtcOffsetRequiredOrValidationFailed"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
         };
