@@ -26,7 +26,7 @@ func (m *spanModel) absent(viewer models.RowID, circle []models.RowID, date mode
 			}
 			has = composite != 0
 		}
-		if user != viewer && !m.muted[pair] && !late && !(has && m.shown(viewer, user)) {
+		if user != viewer && !m.muted[pair] && !late && (!has || !m.shown(viewer, user)) {
 			absent = append(absent, id(user))
 		}
 	}
