@@ -72,3 +72,19 @@ func TestAbsentPeopleFollowTheLastPage(t *testing.T) {
 	p.until("it is asked for again", absentRows+" === 'User 4'")
 	p.ignoreFaults("503")
 }
+
+// A group has its own, whose rows lead nowhere, as those of its ranking.
+func TestAbsentMembers(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	f.fillScreens()
+	f.returns("GET /v1/boards/steps/groups/g1/absent", absentPeople(20, 21))
+	p := newPage(t, phone)
+	p.signIn(f.URL, fakeToken())
+	p.goTo("#/groups/g1")
+	p.until("they are listed", absentRows+" === 'User 20, User 21'")
+	if eval[bool](p, "document.querySelector('.absent a') !== null") {
+		t.Error("a row is a link")
+	}
+	p.checkLayout("absent members")
+}
