@@ -162,6 +162,7 @@ type Board struct {
 	Order        string        `koanf:"order" validate:"oneof=high low" doc:"Which score ranks first, and is the best: the highest, or with low the lowest, such as the fastest lap; a max_score of low bounds times. Daily boards and events that take the best may rank low; they have no sums of several days, no review_above and no imports of hours. It can't be changed."`
 	Shards       int           `koanf:"shards" doc:"Sorted sets that a bucket is split into by user, 1 to 1024."`
 	Global       string        `koanf:"global" validate:"oneof=users service" doc:"Who may read top and around, which show strangers: users, or service for backends only."`
+	Uploads      string        `koanf:"uploads" validate:"oneof=users service" doc:"Whose tokens may upload scores to a daily board: users, or service for backends only, because a user's token can send any total. It applies at once."`
 	ChangeStream bool          `koanf:"change_stream" doc:"Write the changes of new buckets to streams in Redis while a process has rankings.max_staleness; uploads then cost Redis about half as much again. Not for rolling boards."`
 	ReviewAbove  int64         `koanf:"review_above" doc:"Scores above this, less than max_score, are listed for operators. It applies at once. 0: none are."`
 	Unit         string        `koanf:"unit" doc:"What the scores count, a word for people such as steps, s or coins: at most 20 characters. The page shows it, in the reader's language if it knows the word (steps, coins, points). It applies at once. Empty: the page guesses."`
@@ -281,5 +282,5 @@ func Default() Config {
 
 // defaultBoard returns the defaults of a board in the file.
 func defaultBoard(name string) Board {
-	return Board{Name: name, Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: models.DefaultOpenDays, MaxScore: 100_000, Order: "high", Shards: 1, Global: "users"}
+	return Board{Name: name, Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: models.DefaultOpenDays, MaxScore: 100_000, Order: "high", Shards: 1, Global: "users", Uploads: "users"}
 }

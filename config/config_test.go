@@ -360,7 +360,7 @@ func TestErrorsShowNoSecret(t *testing.T) {
 
 func TestBoards(t *testing.T) {
 	t.Parallel()
-	steps := config.Board{Name: "steps", Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: 2, MaxScore: 100_000, Order: "high", Shards: 1, Global: "users"}
+	steps := config.Board{Name: "steps", Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: 2, MaxScore: 100_000, Order: "high", Shards: 1, Global: "users", Uploads: "users"}
 	bare := func(name string) config.Board {
 		b := steps
 		b.Name = name
@@ -369,9 +369,9 @@ func TestBoards(t *testing.T) {
 	today, rolling := bare("a"), bare("a")
 	today.OpenDays = 0
 	rolling.Kind, rolling.OpenDays = "rolling", 0
-	full := config.Board{Name: "walk-2", Kind: "daily", TimeZone: "Europe/Berlin", OpenDays: 30, MaxScore: 17_179_869_183, Order: "high", Shards: 1024, Global: "service", ChangeStream: true, ReviewAbove: 60_000, Unit: "steps"}
+	full := config.Board{Name: "walk-2", Kind: "daily", TimeZone: "Europe/Berlin", OpenDays: 30, MaxScore: 17_179_869_183, Order: "high", Shards: 1024, Global: "service", Uploads: "service", ChangeStream: true, ReviewAbove: 60_000, Unit: "steps"}
 	const fullText = "{name: walk-2, kind: daily, time_zone: Europe/Berlin, open_days: 30, max_score: 17_179_869_183, order: high, shards: 1024, " +
-		"global: service, change_stream: true, review_above: 60_000, unit: steps}"
+		"global: service, uploads: service, change_stream: true, review_above: 60_000, unit: steps}"
 	tests := []struct {
 		name  string
 		given given
@@ -402,7 +402,7 @@ func TestBoards(t *testing.T) {
 			for i, def := range cfg.BoardDefinitions() {
 				b := tt.want[i]
 				if def.Name != b.Name || string(def.Kind) != b.Kind || def.TimeZone != b.TimeZone || def.OpenDays != b.OpenDays ||
-					def.MaxScore != b.MaxScore || string(def.Order) != b.Order || def.Shards != b.Shards || string(def.Global) != b.Global {
+					def.MaxScore != b.MaxScore || string(def.Order) != b.Order || def.Shards != b.Shards || string(def.Global) != b.Global || string(def.Uploads) != b.Uploads {
 					t.Errorf("defined as %+v, want %+v", def, b)
 				}
 			}

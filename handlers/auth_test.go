@@ -100,7 +100,7 @@ func TestChangesNeedErasures(t *testing.T) {
 	unknown := models.Unavailable("read erasures", errUnknown)
 	config := func(r *recorder) handlers.Config {
 		return handlers.Config{
-			Friends: friendships{r}, Scores: scores{recorder: r}, Boards: boards{recorder: r},
+			Friends: friendships{r}, Scores: scores{recorder: r}, Boards: stepsBoards(t), Buckets: buckets{r},
 			CheckErasures: func(context.Context) error { return unknown },
 		}
 	}

@@ -47,6 +47,7 @@ type Board struct {
 	TickMS      int64             `json:"tick_ms" enum:"1,1000,60000,3600000" doc:"The resolution of reached_at in milliseconds: of an event, or of a board's next day"`
 	Order       models.Order      `json:"order" enum:"high,low" doc:"Which score ranks first, and is the best of a day: the highest or the lowest"`
 	Global      models.Audience   `json:"global" enum:"users,service" doc:"Who may read top and around"`
+	Uploads     *models.Audience  `json:"uploads" nullable:"true" enum:"users,service" doc:"Whose tokens may upload scores to a daily board; null on other boards, which take increments"`
 	WindowHours *int              `json:"window_hours" doc:"How many hours count on a rolling board, including the current one; null on other boards"`
 	Current     currentBucket     `json:"current" doc:"The period that counts now: a day, or the whole event"`
 	Takes       models.Takes      `json:"takes" enum:"sum,best" doc:"sum: increments add up; best: the best counts"`
@@ -68,7 +69,7 @@ type currentBucket struct {
 func (h *boardHandlers) of(b *catalog.Board, offset models.UTCOffset) (Board, error) {
 	answer := Board{Name: b.Name, Kind: b.Kind, TimeZone: b.TimeZone, MaxScore: b.MaxScore, Unit: b.Unit, TickMS: b.TickMS(), Order: b.Order, Global: b.Global, Takes: b.Takes}
 	if b.RequireDays() == nil {
-		answer.OpenDays = &b.OpenDays
+		answer.OpenDays, answer.Uploads = &b.OpenDays, &b.Uploads
 	}
 	now := h.clock()
 	bucket, err := h.buckets.Current(b, now, offset)
@@ -158,6 +159,7 @@ type newBoard struct {
 	Order        models.Order    `json:"order,omitempty" enum:"high,low" default:"high" doc:"Which score ranks first: the highest, or with low the lowest, such as the fastest lap; low on daily boards, and on events that take the best, which then have no review_above"`
 	Shards       int             `json:"shards,omitempty" minimum:"1" maximum:"1024" default:"1" doc:"The number of sorted sets that a bucket is split into"`
 	Global       models.Audience `json:"global,omitempty" enum:"users,service" default:"users" doc:"Who may read top and around"`
+	Uploads      models.Audience `json:"uploads,omitempty" enum:"users,service" default:"users" doc:"Whose tokens may upload scores; daily boards only"`
 	ChangeStream bool            `json:"change_stream,omitempty" doc:"Whether the changes of new buckets are written to streams, so that processes can keep a copy of them; not on rolling boards"`
 	ReviewAbove  int64           `json:"review_above,omitempty" minimum:"0" doc:"Scores above this are listed by GET /v1/admin/reviews; less than max_score; 0 for none"`
 	Unit         string          `json:"unit,omitempty" maxLength:"20" doc:"What the scores count, a word for people, which the page shows" example:"coins"`
@@ -208,7 +210,7 @@ func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*statusOut
 		return nil, err
 	}
 	b, err := h.boards.Add(ctx, models.Board{
-		Name: d.Name, Kind: d.Kind, TimeZone: d.TimeZone, OpenDays: openDays, MaxScore: d.MaxScore, Order: d.Order, Shards: d.Shards, Global: d.Global,
+		Name: d.Name, Kind: d.Kind, TimeZone: d.TimeZone, OpenDays: openDays, MaxScore: d.MaxScore, Order: d.Order, Shards: d.Shards, Global: d.Global, Uploads: d.Uploads,
 		StartsAt: d.StartsAt, EndsAt: d.EndsAt, Takes: d.Takes, Late: late, LatestEnd: d.LatestEnd, WindowHours: d.WindowHours, ChangeStream: d.ChangeStream, ReviewAbove: d.ReviewAbove, Unit: d.Unit,
 	}, in.isDryRun())
 	if err != nil {

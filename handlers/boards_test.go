@@ -41,11 +41,11 @@ func (s buckets) ExtendableUntil(b *catalog.Board) *time.Time {
 }
 
 const (
-	stepsBoard = `"name":"steps","kind":"daily","time_zone":"Asia/Shanghai","open_days":2,"max_score":100000,"unit":"","tick_ms":1,"order":"high","global":"users","window_hours":null,` +
+	stepsBoard = `"name":"steps","kind":"daily","time_zone":"Asia/Shanghai","open_days":2,"max_score":100000,"unit":"","tick_ms":1,"order":"high","global":"users","uploads":"users","window_hours":null,` +
 		`"current":{"date":"2026-11-20","starts_at":"2026-11-19T16:00:00.000Z","ends_at":"2026-11-20T16:00:00.000Z","closes_at":"2026-11-20T16:00:00.000Z"},"takes":"best","closes_at":null,"final":false`
-	oldBoard = `"name":"old","kind":"daily","time_zone":"Asia/Shanghai","open_days":2,"max_score":100000,"unit":"","tick_ms":1,"order":"high","global":"users","window_hours":null,` +
+	oldBoard = `"name":"old","kind":"daily","time_zone":"Asia/Shanghai","open_days":2,"max_score":100000,"unit":"","tick_ms":1,"order":"high","global":"users","uploads":"users","window_hours":null,` +
 		`"current":{"date":"2026-11-19","starts_at":"2026-11-18T16:00:00.000Z","ends_at":"2026-11-19T16:00:00.000Z","closes_at":"2026-11-19T16:00:00.000Z"},"takes":"best","closes_at":null,"final":true`
-	windowBoard = `"name":"window","kind":"rolling","time_zone":"Asia/Shanghai","open_days":null,"max_score":100000,"unit":"","tick_ms":1000,"order":"high","global":"service","window_hours":24,` +
+	windowBoard = `"name":"window","kind":"rolling","time_zone":"Asia/Shanghai","open_days":null,"max_score":100000,"unit":"","tick_ms":1000,"order":"high","global":"service","uploads":null,"window_hours":24,` +
 		`"current":{"date":null,"starts_at":null,"ends_at":null,"closes_at":null},"takes":"sum","closes_at":null,"final":false`
 )
 
@@ -75,7 +75,7 @@ func TestListLocalBoards(t *testing.T) {
 		return handlers.Config{Boards: boards{r, []*catalog.Board{local}}, Buckets: buckets{r}}
 	}
 	const (
-		board = `200 {"boards":[{"name":"walk","kind":"daily","time_zone":"local","open_days":2,"max_score":100000,"unit":"","tick_ms":1,"order":"high","global":"users","window_hours":null,`
+		board = `200 {"boards":[{"name":"walk","kind":"daily","time_zone":"local","open_days":2,"max_score":100000,"unit":"","tick_ms":1,"order":"high","global":"users","uploads":"users","window_hours":null,`
 		none  = board + `"current":{"date":null,"starts_at":null,"ends_at":null,"closes_at":null},"takes":"best","closes_at":null,"final":false}]}`
 	)
 	runCases(t, config, []testCase{
@@ -153,7 +153,7 @@ func TestDefineAndShowBoards(t *testing.T) {
 		{"move an end, dry", "admin", "PUT /v1/admin/boards/steps?dry_run=true", `{"end":"2026-12-24T15:00:00Z"}`, nil,
 			[]string{"try MoveEnd steps 2026-12-24 15:00:00 +0000 UTC"}, `200 {` + stepsBoard + `,…`},
 		{"move the end of an event, dry", "admin", "PUT /v1/admin/boards/gifts?dry_run=true", `{"end":"2026-12-24T15:00:00Z"}`, nil,
-			[]string{"try MoveEnd gifts 2026-12-24 15:00:00 +0000 UTC"}, `200 {"name":"gifts","kind":"event","time_zone":"Asia/Shanghai","open_days":null,"max_score":100000,"unit":"","tick_ms":1,"order":"high","global":"users","window_hours":null,"current":{"date":null,"starts_at":"2026-11-19T16:00:00.000Z","ends_at":"2026-11-22T04:00:00.000Z","closes_at":"2026-11-22T05:00:00.000Z"},"takes":"sum","closes_at":"2026-11-22T05:00:00.000Z",…`},
+			[]string{"try MoveEnd gifts 2026-12-24 15:00:00 +0000 UTC"}, `200 {"name":"gifts","kind":"event","time_zone":"Asia/Shanghai","open_days":null,"max_score":100000,"unit":"","tick_ms":1,"order":"high","global":"users","uploads":null,"window_hours":null,"current":{"date":null,"starts_at":"2026-11-19T16:00:00.000Z","ends_at":"2026-11-22T04:00:00.000Z","closes_at":"2026-11-22T05:00:00.000Z"},"takes":"sum","closes_at":"2026-11-22T05:00:00.000Z",…`},
 		{"move the end of a final event", "admin", "PUT /v1/admin/boards/steps", `{"end":"2026-12-24T15:00:00Z"}`,
 			models.Errorf(models.CodeEventFinal, "it is final"), []string{"MoveEnd steps 2026-12-24 15:00:00 +0000 UTC"}, "409 event_final: it is final"},
 		{"move an end to nothing", "admin", "PUT /v1/admin/boards/steps", `{}`, nil, nil, "422 validation_failed: body: …"},

@@ -28,7 +28,7 @@ func TestUploadsIncludeMe(t *testing.T) {
 	me := `Me steps 2026-11-20 viewer=1001 limit=0 cursor="" with every write`
 	fake := func(queued bool, rejected []*ingest.ItemError) func(*recorder) handlers.Config {
 		return func(r *recorder) handlers.Config {
-			return handlers.Config{Scores: scores{r, queued, rejected}, Rankings: rankings{r, ranking.Summary{GlobalTotal: 7}}}
+			return handlers.Config{Boards: stepsBoards(t), Scores: scores{r, queued, rejected}, Rankings: rankings{r, ranking.Summary{GlobalTotal: 7}}}
 		}
 	}
 	runCases(t, fake(false, nil), []testCase{
@@ -47,11 +47,11 @@ func TestUploadsIncludeMe(t *testing.T) {
 	})
 	for _, err := range []error{errUnavailable, errUnknown} {
 		runCases(t, func(r *recorder) handlers.Config {
-			return handlers.Config{Scores: scores{recorder: r}, Rankings: rankings{recorder: &recorder{err: err}}}
+			return handlers.Config{Boards: stepsBoards(t), Scores: scores{recorder: r}, Rankings: rankings{recorder: &recorder{err: err}}}
 		}, []testCase{{err.Error(), "1001", request, single, nil, []string{accept}, "200 " + first + `"me":null}`}})
 	}
 	runCases(t, func(r *recorder) handlers.Config {
-		return handlers.Config{Scores: scores{recorder: r}, Rankings: slowRankings{}}
+		return handlers.Config{Boards: stepsBoards(t), Scores: scores{recorder: r}, Rankings: slowRankings{}}
 	}, []testCase{{"a place that takes too long", "1001", request, single, nil, []string{accept}, "200 " + first + `"me":null}`}})
 }
 

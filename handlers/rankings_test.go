@@ -90,6 +90,9 @@ func (s boards) Add(_ context.Context, def models.Board, dryRun bool) (*catalog.
 	if def.Unit != "" {
 		args = append(args, def.Unit)
 	}
+	if def.Uploads != models.AudienceUsers {
+		args = append(args, def.Uploads)
+	}
 	if err := s.record(call, args...); err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ type Config struct {
 // routes registers every call under /v1.
 func (c *Config) routes(api huma.API, m *metrics) {
 	rankings := &rankingHandlers{c.Rankings, c.Boards, c.Log}
-	scores := &scoreHandlers{c.Scores, rankings, m.uploads}
+	scores := &scoreHandlers{c.Scores, c.Boards, rankings, m.uploads}
 	registerForUser(api, "POST /v1/boards/{board}/scores", scores.upload, uploadScores)
 	register(api, "POST /v1/boards/{board}/scores/batch", byService, scores.uploadBatch, uploadBatch)
 	increments := &incrementHandlers{c.Increments, rankings, m.uploads}

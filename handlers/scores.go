@@ -46,6 +46,7 @@ type ScoreService interface {
 // scoreHandlers serves uploads of score totals.
 type scoreHandlers struct {
 	scores   ScoreService
+	boards   BoardService
 	rankings *rankingHandlers
 	accepted *prometheus.CounterVec // by board
 }
@@ -59,6 +60,7 @@ var uploadScores = operation{
 		"In a list, an item whose day is closed or in the future, or whose score is out of range, is rejected alone: `rejected` says why. " +
 		"If that leaves none, the answer is 422 with the code of the first and the same `rejected`. " +
 		"A list with a malformed item is refused as a whole. " +
+		"On a board with uploads service a user's token is forbidden. " +
 		"`?include=me` adds the user's score and places on the newest accepted day, as GET /v1/boards/{board}/me has them: never older than this upload.",
 	bodies:      []any{dayTotal{}, dayTotals{}},
 	otherStatus: http.StatusAccepted,
@@ -100,6 +102,9 @@ func (h *scoreHandlers) upload(ctx context.Context, user models.UserID, in *uplo
 	if err != nil {
 		return nil, err
 	}
+	if err := h.mayUpload(ctx, in.Board); err != nil {
+		return nil, err
+	}
 	accepted, rejected, err := h.scores.Accept(ctx, in.Board, uploads.items)
 	if err != nil {
 		return nil, err
@@ -117,6 +122,16 @@ func (h *scoreHandlers) upload(ctx context.Context, user models.UserID, in *uplo
 		}
 	}
 	return &statusOutput[acceptedTotals]{h.status(), answer}, nil
+}
+
+// mayUpload returns CodeForbidden if the board takes uploads from services only and the caller is
+// not one.
+func (h *scoreHandlers) mayUpload(ctx context.Context, board string) error {
+	b, err := h.boards.Board(board)
+	if err != nil {
+		return err
+	}
+	return b.MayUpload(callerFrom(ctx).Service)
 }
 
 // newest returns the last day of uploads.

@@ -10,6 +10,7 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/models"
+	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/ingest"
 )
 
@@ -44,6 +45,14 @@ func (s scores) accept(method, board string, uploads []ingest.Upload) ([]ingest.
 
 func (s scores) Queued() bool { return s.queued }
 
+// stepsBoards are the boards steps, and backend, which takes uploads of services only.
+func stepsBoards(t *testing.T) boards {
+	t.Helper()
+	return boards{&recorder{}, []*catalog.Board{
+		newBoard(t, "steps", nil), newBoard(t, "backend", func(b *models.Board) { b.Uploads = models.AudienceService }),
+	}}
+}
+
 // itemError is the error of one upload.
 func itemError(index int, code models.Code) *ingest.ItemError {
 	return &ingest.ItemError{Index: index, Err: models.Errorf(code, "not this one")}
@@ -57,7 +66,9 @@ func TestUploadScores(t *testing.T) {
 		list    = `{"scores":[{"date":"2026-11-19","score":4},{"date":"2026-11-20","score":5}]}`
 		first   = `{"date":"2026-11-20","score":5,"reached_at":"2026-11-20T04:00:00.000Z"}`
 	)
-	config := func(r *recorder) handlers.Config { return handlers.Config{Scores: scores{recorder: r}} }
+	config := func(r *recorder) handlers.Config {
+		return handlers.Config{Scores: scores{recorder: r}, Boards: stepsBoards(t)}
+	}
 	one := []string{"Accept steps [{User:1001 Date:2026-11-20 Score:5}]"}
 	two := []string{"Accept steps [{User:1001 Date:2026-11-19 Score:4} {User:1001 Date:2026-11-20 Score:5}]"}
 	runCases(t, config, []testCase{
@@ -68,6 +79,11 @@ func TestUploadScores(t *testing.T) {
 		{"a service for nobody", "service", request, single, nil, nil,
 			"422 validation_failed: query.user_id: a service token must name the user that it acts for"},
 		{"a user for another", "1001", request + "?user_id=1002", single, nil, nil, "403 forbidden: a user acts only for oneself"},
+		{"a user, where services upload", "1001", "POST /v1/boards/backend/scores", single, nil, nil,
+			"403 forbidden: backend takes scores from a backend only, not with a user's token"},
+		{"a service, where services upload", "service", "POST /v1/boards/backend/scores?user_id=1001", single, nil,
+			[]string{"Accept backend [{User:1001 Date:2026-11-20 Score:5}]"}, `200 {"accepted":[` + first + `],"rejected":[]}`},
+		{"a user, on no board", "1001", "POST /v1/boards/none/scores", single, nil, nil, "404 board_not_found: no board none"},
 		{"a user id that is none", "service", request + "?user_id=ann+b", single, nil, nil,
 			"422 validation_failed: query.user_id: …"},
 		{"no JSON", "1001", request, `{`, nil, nil, "400 invalid_request: the body is not JSON, or names a key twice"},
@@ -101,7 +117,7 @@ func TestUploadScoresLocatesErrors(t *testing.T) {
 		{models.CodeDateClosed, "date"},
 		{models.CodeDateInFuture, "date"},
 	} {
-		api := newAPI(t, handlers.Config{Scores: scores{recorder: &recorder{}, rejected: []*ingest.ItemError{itemError(0, tt.code)}}})
+		api := newAPI(t, handlers.Config{Scores: scores{recorder: &recorder{}, rejected: []*ingest.ItemError{itemError(0, tt.code)}}, Boards: stepsBoards(t)})
 		got := send(t, api, "1001", "POST /v1/boards/steps/scores", `{"date":"2026-11-20","score":5}`)
 		text := got.Body.String()
 		if got.Code != 422 || !strings.Contains(text, `"location":"body.`+tt.field+`"`) || !strings.Contains(text, string(tt.code)) || strings.Contains(text, `"rejected"`) {
@@ -122,7 +138,7 @@ func TestUploadScoresRejects(t *testing.T) {
 	)
 	fake := scores{recorder: &recorder{}, rejected: []*ingest.ItemError{itemError(0, models.CodeDateClosed), itemError(2, models.CodeDateInFuture)}}
 	registry := prometheus.NewRegistry()
-	got := send(t, newAPI(t, handlers.Config{Scores: fake, Registry: registry}), "1001", "POST /v1/boards/steps/scores", list)
+	got := send(t, newAPI(t, handlers.Config{Scores: fake, Boards: stepsBoards(t), Registry: registry}), "1001", "POST /v1/boards/steps/scores", list)
 	want := `200 {"accepted":[{"date":"2026-11-20","score":5,"reached_at":"2026-11-20T04:00:00.000Z"}],"rejected":[` + closed + `,` + early + `]}`
 	if text := describe(t, got); text != want {
 		t.Errorf("answered\n\t%s\nwant\n\t%s", text, want)
@@ -132,7 +148,7 @@ func TestUploadScoresRejects(t *testing.T) {
 	}
 
 	fake.rejected = append(fake.rejected[:1:1], itemError(1, models.CodeScoreOutOfRange), fake.rejected[1])
-	got = send(t, newAPI(t, handlers.Config{Scores: fake}), "1001", "POST /v1/boards/steps/scores", list)
+	got = send(t, newAPI(t, handlers.Config{Scores: fake, Boards: stepsBoards(t)}), "1001", "POST /v1/boards/steps/scores", list)
 	if text := describe(t, got); text != "422 date_closed: not this one" {
 		t.Errorf("with none accepted: %s", text)
 	}
@@ -152,7 +168,9 @@ func TestUploadBatch(t *testing.T) {
 		broken  = `{"user_id":"3","date":"2026-11-20"}`
 	)
 	both := []string{"AcceptBatch steps [{User:1 Date:2026-11-20 Score:5} {User:2 Date:2026-11-20 Score:6}]"}
-	config := func(r *recorder) handlers.Config { return handlers.Config{Scores: scores{recorder: r}} }
+	config := func(r *recorder) handlers.Config {
+		return handlers.Config{Scores: scores{recorder: r}, Boards: stepsBoards(t)}
+	}
 	runCases(t, config, []testCase{
 		{"two totals", "service", request, `{"scores":[` + ann + `,` + bob + `]}`, nil, both, `200 {"accepted":2,"rejected":[]}`},
 		{"a broken item", "service", request, `{"scores":[` + ann + `,` + broken + `,` + bob + `]}`, nil, both,
@@ -178,7 +196,7 @@ func TestUploadBatchRejects(t *testing.T) {
 	const item = `{"user_id":"1","date":"2026-11-20","score":5}`
 	fake := scores{recorder: &recorder{}, rejected: []*ingest.ItemError{itemError(0, models.CodeDateClosed), itemError(2, models.CodeScoreOutOfRange)}}
 	registry := prometheus.NewRegistry()
-	api := newAPI(t, handlers.Config{Scores: fake, Registry: registry})
+	api := newAPI(t, handlers.Config{Scores: fake, Boards: stepsBoards(t), Registry: registry})
 	got := send(t, api, "service", "POST /v1/boards/steps/scores/batch", `{"scores":[`+item+`,`+broken+`,`+item+`,`+item+`]}`)
 	want := `200 {"accepted":1,"rejected":[{"index":0,"code":"date_closed","detail":"not this one"},` +
 		`{"index":1,"code":"validation_failed","detail":"body.scores[1].user_id: is required"},` +
@@ -195,7 +213,7 @@ func TestUploadBatchRejects(t *testing.T) {
 func TestUploadsIntoAQueue(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	api := newAPI(t, handlers.Config{Scores: scores{recorder: &recorder{}, queued: true}, Registry: registry})
+	api := newAPI(t, handlers.Config{Scores: scores{recorder: &recorder{}, queued: true}, Boards: stepsBoards(t), Registry: registry})
 	if got := send(t, api, "1", "POST /v1/boards/steps/scores", `{"date":"2026-11-20","score":5}`); got.Code != 202 {
 		t.Errorf("a total: %d %s", got.Code, got.Body)
 	}

@@ -41,7 +41,7 @@ func userCalls(t *testing.T, r *recorder) handlers.Config {
 	t.Helper()
 	return handlers.Config{
 		Profiles: profiles{r}, Friends: friendships{r}, FriendRequests: friendRequests{recorder: r}, History: history{r},
-		Privacy: hiding{r}, Likes: likeRecords{r}, Rankings: rankings{recorder: r}, Scores: scores{recorder: r}, Increments: increments{recorder: r},
+		Privacy: hiding{r}, Likes: likeRecords{r}, Rankings: rankings{recorder: r}, Scores: scores{recorder: r}, Boards: stepsBoards(t), Increments: increments{recorder: r},
 	}
 }
 

@@ -19,10 +19,11 @@ const (
 	KindRolling Kind = "rolling"
 )
 
-// Audience says who may read the lists of a board that show everybody.
+// Audience says whose tokens may do something with a board: read the lists that show everybody, or
+// upload scores.
 type Audience string
 
-// The audiences of `top` and `around`.
+// The audiences.
 const (
 	// AudienceUsers means every user.
 	AudienceUsers Audience = "users"
@@ -87,6 +88,9 @@ type Board struct {
 	Shards int
 	// Global says who may read `top` and `around`.
 	Global Audience
+	// Uploads says whose tokens may upload scores to a daily board; other boards have AudienceUsers.
+	// Empty stands for AudienceUsers. It also applies to existing buckets.
+	Uploads Audience
 	// ChangeStream says that the changes of new buckets are written to change
 	// streams. Rolling boards have none.
 	ChangeStream bool

@@ -2,12 +2,14 @@ package e2e_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"stepboard/app/e2e/harness"
+	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 )
@@ -35,16 +37,17 @@ func testCallsOnOtherKindsOfBoards(t *testing.T, env *testenv.Env) {
 	s.refuse(s.admin("POST", "/v1/admin/archives", bucketOf("gifts", "event")), 409, models.CodeBucketHot)
 	var list struct {
 		Boards []struct {
-			Name        string `json:"name"`
-			Kind        string `json:"kind"`
-			TimeZone    string `json:"time_zone"`
-			OpenDays    *int   `json:"open_days"`
-			MaxScore    int64  `json:"max_score"`
-			Unit        string `json:"unit"`
-			TickMS      int64  `json:"tick_ms"`
-			Order       string `json:"order"`
-			Global      string `json:"global"`
-			WindowHours *int   `json:"window_hours"`
+			Name        string  `json:"name"`
+			Kind        string  `json:"kind"`
+			TimeZone    string  `json:"time_zone"`
+			OpenDays    *int    `json:"open_days"`
+			MaxScore    int64   `json:"max_score"`
+			Unit        string  `json:"unit"`
+			TickMS      int64   `json:"tick_ms"`
+			Order       string  `json:"order"`
+			Global      string  `json:"global"`
+			Uploads     *string `json:"uploads"`
+			WindowHours *int    `json:"window_hours"`
 			Current     struct {
 				Date     *string `json:"date"`
 				StartsAt *string `json:"starts_at"`
@@ -87,6 +90,25 @@ func testCallsOnOtherKindsOfBoards(t *testing.T, env *testenv.Env) {
 	}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// A board whose uploads are a backend's takes none with a user's token.
+func TestUploadsByServices(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		const upload, batch = `{"date":"2026-11-20","score":5}`, `{"scores":[{"user_id":"1","date":"2026-11-20","score":7}]}`
+		s := newServer(t, env, func(c *config.Config) { c.Boards[0].Uploads = "service" })
+		s.refuse(s.as("1", "POST", "/v1/boards/steps/scores", upload), 403, models.CodeForbidden)
+		s.refuse(s.as("1", "POST", "/v1/boards/steps/scores?user_id=1", upload), 403, models.CodeForbidden)
+		s.want(s.service("POST", "/v1/boards/steps/scores?user_id=1", `{"date":"2026-11-20","score":6}`), 200, nil)
+		s.want(s.service("POST", "/v1/boards/steps/scores/batch", batch), 200, nil)
+		if got := s.as("1", "GET", "/v1/boards/steps/me", nil); !strings.HasPrefix(string(got.body), `{"score":7,`) {
+			t.Errorf("the place is %s", got.body)
+		}
+		if got := s.as("1", "GET", "/v1/boards", nil); strings.Count(string(got.body), `"uploads":"service"`) != 1 {
+			t.Errorf("the boards are %s", got.body)
+		}
+	})
 }
 
 // Amounts of eleven digits fit an event of 45 days, with times to the minute: nothing is rounded, and

@@ -113,7 +113,7 @@ func TestOpenAPI(t *testing.T) {
 		"WebhookDeliveryPage.next_cursor": true,
 		"Standing.score":                  true, "Standing.reached_at": true, "Standing.global_rank": true, "Standing.friends_rank": true,
 		"Standing.percentile": true, "ArchiveRun.finished_at": true, "ArchiveRunPage.next_cursor": true, "DeadLetterPage.next_cursor": true,
-		"Board.open_days": true, "Board.window_hours": true, "Board.closes_at": true, "BoardDefinition.closes_at": true, "CurrentBucket.date": true, "CurrentBucket.starts_at": true, "CurrentBucket.ends_at": true, "CurrentBucket.closes_at": true,
+		"Board.open_days": true, "Board.window_hours": true, "Board.uploads": true, "BoardDefinition.uploads": true, "Board.closes_at": true, "BoardDefinition.closes_at": true, "CurrentBucket.date": true, "CurrentBucket.starts_at": true, "CurrentBucket.ends_at": true, "CurrentBucket.closes_at": true,
 		"DeadLetter.board": true, "DeadLetter.bucket": true, "DeadLetter.user_id": true, "DeadLetter.score": true, "DeadLetter.reached_at": true,
 		"Summary.average": true, "Group.owner_id": true, "Group.invite_code": true, "GroupPage.owner_id": true, "GroupPage.invite_code": true, "GroupPage.next_cursor": true,
 		"DeadLetter.payload": true, "DeadLetterSelection.through": true, "EndedSubscription.endpoint": true, "HandledDeadLetters.next_through": true, "BoardDefinition.open_days": true, "BoardDefinition.window_hours": true, "IncrementResult.score": true, "IncrementResult.reached_at": true,

@@ -40,6 +40,7 @@ function localTime(at) {
 }
 
 const isEvent = ({ kind }) => kind === 'event';
+const audiences = () => ['users', 'service'].map((who) => [who, t(`audience_${who}`)]);
 const takesOptions = () => ['sum', 'best'].map((takes) => [takes, t(`takes_${takes}`)]);
 
 // define defines a board. Which fields are shown follows from its kind.
@@ -51,6 +52,7 @@ const define = {
     max_score: '100000',
     order: 'high',
     global: 'users',
+    uploads: 'users',
     takes: 'sum',
   }),
   fields: [
@@ -124,12 +126,22 @@ const define = {
     {
       name: 'global',
       text: 'audience',
-      options: () => ['users', 'service'].map((who) => [who, t(`audience_${who}`)]),
+      options: audiences,
+    },
+    {
+      name: 'uploads',
+      text: 'uploads',
+      hint: 'uploadsHint',
+      options: audiences,
+      shown: ({ kind }) => kind === 'daily',
     },
   ],
   call: (_, values) => {
     const { name, kind, global, max_score: maxScore } = values;
-    const daily = kind === 'daily' && { open_days: optionalNumber(values.open_days) };
+    const daily = kind === 'daily' && {
+      open_days: optionalNumber(values.open_days),
+      uploads: values.uploads,
+    };
     const event = isEvent(values) && {
       takes: values.takes,
       start: instant(values.start),
@@ -387,6 +399,7 @@ function Board({ token, notify, name }) {
             ['windowHours', number(board.window_hours)],
             ...(isEvent(board) ? factsOfEvent(board) : []),
             ['audience', t(`audience_${board.global}`)],
+            ['uploads', board.uploads && t(`audience_${board.uploads}`)],
             ['reviewAbove', number(board.review_above)],
             ['unit', board.unit ? html`<bdi>${board.unit}</bdi>` : null],
             ['shards', number(board.shards)],

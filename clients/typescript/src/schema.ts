@@ -824,7 +824,7 @@ export interface paths {
         put?: never;
         /**
          * Upload step totals
-         * @description Send the user's total for a day, such as `{"date":"2026-11-20","score":12345}`, or up to 31 days that were stored offline, as `{"scores":[{"date":"2026-11-19","score":8000},{"date":"2026-11-20","score":12345}]}`. The best total of a day counts, so sending one again changes nothing. In a list, an item whose day is closed or in the future, or whose score is out of range, is rejected alone: `rejected` says why. If that leaves none, the answer is 422 with the code of the first and the same `rejected`. A list with a malformed item is refused as a whole. `?include=me` adds the user's score and places on the newest accepted day, as GET /v1/boards/{board}/me has them: never older than this upload.
+         * @description Send the user's total for a day, such as `{"date":"2026-11-20","score":12345}`, or up to 31 days that were stored offline, as `{"scores":[{"date":"2026-11-19","score":8000},{"date":"2026-11-20","score":12345}]}`. The best total of a day counts, so sending one again changes nothing. In a list, an item whose day is closed or in the future, or whose score is out of range, is rejected alone: `rejected` says why. If that leaves none, the answer is 422 with the code of the first and the same `rejected`. A list with a malformed item is refused as a whole. On a board with uploads service a user's token is forbidden. `?include=me` adds the user's score and places on the newest accepted day, as GET /v1/boards/{board}/me has them: never older than this upload.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -1812,6 +1812,11 @@ export interface components {
              */
             unit: string;
             /**
+             * @description Whose tokens may upload scores to a daily board; null on other boards, which take increments
+             * @enum {string|null}
+             */
+            uploads: "users" | "service" | null;
+            /**
              * Format: int64
              * @description How many hours count on a rolling board, including the current one; null on other boards
              */
@@ -1968,6 +1973,11 @@ export interface components {
              * @example steps
              */
             unit: string;
+            /**
+             * @description Whose tokens may upload scores to a daily board; null on other boards, which take increments
+             * @enum {string|null}
+             */
+            uploads: "users" | "service" | null;
             /**
              * Format: int64
              * @description How many hours count on a rolling board, including the current one; null on other boards
@@ -2863,6 +2873,12 @@ export interface components {
              * @example coins
              */
             unit?: string;
+            /**
+             * @description Whose tokens may upload scores; daily boards only
+             * @default users
+             * @enum {string}
+             */
+            uploads: "users" | "service";
             /**
              * Format: int64
              * @description How many hours count, including the current one; 24 if it is left out; rolling boards only

@@ -56,6 +56,7 @@ func NewBoard(def models.Board) (*Board, error) {
 	}
 	def.Takes = cmp.Or(def.Takes, k.takes()[0])
 	def.Order = cmp.Or(def.Order, models.OrderHigh)
+	def.Uploads = cmp.Or(def.Uploads, models.AudienceUsers)
 	if !slices.Contains(k.takes(), def.Takes) {
 		return fail("takes", "%q is not what %s boards take; use %v", def.Takes, def.Kind, k.takes())
 	}
@@ -68,6 +69,9 @@ func NewBoard(def models.Board) (*Board, error) {
 	}
 	if def.Global != models.AudienceUsers && def.Global != models.AudienceService {
 		return fail("global", "%q is neither users nor service", def.Global)
+	}
+	if def.Uploads != models.AudienceUsers && def.Uploads != models.AudienceService {
+		return fail("uploads", "%q is neither users nor service", def.Uploads)
 	}
 	if def.Order != models.OrderHigh && def.Order != models.OrderLow {
 		return fail("order", "%q is neither high nor low", def.Order)

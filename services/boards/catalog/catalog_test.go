@@ -18,7 +18,7 @@ import (
 func steps() models.Board {
 	return models.Board{
 		Name: "steps", Kind: models.KindDaily, TimeZone: "Asia/Shanghai",
-		OpenDays: 2, MaxScore: 100_000, Order: models.OrderHigh, Shards: 1, Global: models.AudienceUsers,
+		OpenDays: 2, MaxScore: 100_000, Order: models.OrderHigh, Shards: 1, Global: models.AudienceUsers, Uploads: models.AudienceUsers,
 	}
 }
 
@@ -127,6 +127,10 @@ func TestDefinitionsAreChecked(t *testing.T) {
 		{"reviews", func(b *models.Board) { b.ReviewAbove = b.MaxScore - 1 }, ""},
 		{"reviews above the largest score", func(b *models.Board) { b.ReviewAbove = b.MaxScore }, "review_above"},
 		{"reviews above less than nothing", func(b *models.Board) { b.ReviewAbove = -1 }, "review_above"},
+		{"uploads by services", func(b *models.Board) { b.Uploads = models.AudienceService }, ""},
+		{"uploads by nobody", func(b *models.Board) { b.Uploads = "nobody" }, "uploads"},
+		{"uploads to an event", func(b *models.Board) { *b = gifts(); b.Uploads = models.AudienceService }, "uploads"},
+		{"uploads to a rolling board", func(b *models.Board) { *b = active(); b.Uploads = models.AudienceService }, "uploads"},
 		{"a unit", func(b *models.Board) { b.Unit = "steps" }, ""},
 		{"the longest unit", func(b *models.Board) { b.Unit = strings.Repeat("步", 20) }, ""},
 		{"too long a unit", func(b *models.Board) { b.Unit = strings.Repeat("s", 21) }, "unit"},

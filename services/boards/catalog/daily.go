@@ -15,7 +15,7 @@ const longestDay = 26 * time.Hour
 
 // errOnlyDaily, errOnlyEvents and errOnlyRolling reject settings of other kinds.
 var (
-	errOnlyDaily   = errors.New("only boards of kind daily have open days and each user's own days")
+	errOnlyDaily   = errors.New("only boards of kind daily have open days, each user's own days, and uploads")
 	errOnlyEvents  = errors.New("only boards of kind event have a start and an end, late and latest_end")
 	errOnlyRolling = errors.New("only boards of kind rolling have a window")
 	errOnlyHigh    = errors.New("increments add up: only daily boards and events that take the best rank the lowest score first")

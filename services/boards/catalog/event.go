@@ -32,6 +32,8 @@ func (event) validate(def models.Board) (tick time.Duration, timeBits int, setti
 		return 0, 0, "window", errOnlyRolling
 	case def.OpenDays != 0:
 		return 0, 0, "open_days", errOnlyDaily
+	case def.Uploads == models.AudienceService:
+		return 0, 0, "uploads", errOnlyDaily
 	case def.Order != models.OrderHigh && def.Takes != models.TakesBest:
 		return 0, 0, "order", errOnlyHigh
 	case def.TimeZone == models.LocalZone:

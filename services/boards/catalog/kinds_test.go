@@ -267,6 +267,14 @@ func TestABoardUnderWayCannotChange(t *testing.T) {
 		if b := testenv.Must(c.Definitions.Board("gifts")); b.Global != models.AudienceService || b.Unit != "coins" || !b.StartsAt.Equal(*gifts().StartsAt) {
 			t.Errorf("it became %+v", b.Board)
 		}
+		byServices := steps()
+		byServices.Uploads = models.AudienceService
+		if err := c.Definitions.Define(t.Context(), []models.Board{byServices}); err != nil {
+			t.Errorf("who uploads: %v", err)
+		}
+		if b := testenv.Must(c.Definitions.Board("steps")); b.MayUpload(false) == nil || b.MayUpload(true) != nil {
+			t.Errorf("it became %+v", b.Board)
+		}
 	})
 }
 

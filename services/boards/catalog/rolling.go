@@ -44,6 +44,8 @@ func (rolling) validate(def models.Board) (tick time.Duration, timeBits int, set
 	switch {
 	case def.OpenDays != 0:
 		return 0, 0, "open_days", errOnlyDaily
+	case def.Uploads == models.AudienceService:
+		return 0, 0, "uploads", errOnlyDaily
 	case def.Order != models.OrderHigh:
 		return 0, 0, "order", errOnlyHigh
 	case def.TimeZone == models.LocalZone:

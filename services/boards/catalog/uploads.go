@@ -13,6 +13,15 @@ import (
 // counts, and every store counts days from here.
 const FirstDay models.Date = 0
 
+// MayUpload returns CodeForbidden if scores may be uploaded to the board only by services, and the
+// caller is none.
+func (b *Board) MayUpload(service bool) error {
+	if service || b.Uploads != models.AudienceService {
+		return nil
+	}
+	return models.Errorf(models.CodeForbidden, "%s takes scores from a backend only, not with a user's token", b.Name)
+}
+
 // ForUpload returns the day's bucket for a total that is accepted now, and makes
 // it on its first use. Errors: CodeDateInFuture or CodeDateClosed if the day
 // takes no totals, CodeBoardKind if the board takes increments, CodeUnavailable
