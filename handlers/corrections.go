@@ -50,6 +50,7 @@ type correction struct {
 	Score      *int64                `json:"score" nullable:"true" doc:"The score that is shown instead; null for exclude"`
 	Before     *int64                `json:"before" nullable:"true" doc:"The user's score when the correction was made, on first_date if there is one; null without a score"`
 	Reason     string                `json:"reason" doc:"Why it was made"`
+	Message    string                `json:"message" doc:"What the user is told of it; empty for nothing"`
 	Actor      string                `json:"actor" doc:"Who has made it: the token's sub, or --actor of the command"`
 	CreatedAt  models.Timestamp      `json:"created_at" format:"date-time" doc:"When it was made"`
 	State      correctionState       `json:"state" enum:"pending,applied" doc:"pending while archived days or events have to be ranked anew, for the correction or for its lifting"`
@@ -68,7 +69,7 @@ const (
 
 func correctionOf(e corrections.Entry) correction {
 	c := correction{
-		Board: e.Board, Kind: e.Kind, Score: e.Score, Before: e.BeforeScore, Reason: e.Reason, Actor: e.Actor,
+		Board: e.Board, Kind: e.Kind, Score: e.Score, Before: e.BeforeScore, Reason: e.Reason, Message: e.Message, Actor: e.Actor,
 		UserID: unlessZero(e.UserID), Nickname: e.Nickname, CreatedAt: models.TimestampOf(e.CreatedAt), State: correctionApplied,
 	}
 	if e.ID != 0 {
@@ -117,6 +118,8 @@ type newCorrection struct {
 	Kind   models.CorrectionKind `json:"kind" enum:"set,exclude" doc:"set makes the score worse, exclude removes the user from the ranking"`
 	Score  *int64                `json:"score,omitempty" nullable:"true" minimum:"0" doc:"The score to show instead, which ranks no better than the user's; for set only" example:"9000"`
 	Reason string                `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"the phone was shaken"`
+	// Message is for the user, unlike Reason.
+	Message string `json:"message,omitempty" maxLength:"200" doc:"What the user is told of it: plain text without line breaks. The reason stays among operators" example:"These steps look like a shaken phone. Ask us if they were not."`
 }
 
 func (in *createCorrectionInput) about(e *audit.Entry) {
@@ -133,7 +136,7 @@ func (h *correctionHandlers) create(ctx context.Context, in *createCorrectionInp
 	}
 	b := in.Body
 	r := corrections.Request{
-		Board: b.Board, User: b.UserID, Kind: b.Kind, Score: b.Score, Reason: b.Reason, Actor: string(operator), DryRun: in.isDryRun(),
+		Board: b.Board, User: b.UserID, Kind: b.Kind, Score: b.Score, Reason: b.Reason, Message: b.Message, Actor: string(operator), DryRun: in.isDryRun(),
 	}
 	if b.Date != nil {
 		day, err := models.ParseDate(*b.Date)

@@ -18,7 +18,7 @@ type correctionsFake struct{ *recorder }
 func correctionOf(id int64) corrections.Entry {
 	bucket, points, before := "20261120", int64(4000), int64(98_800)
 	e := corrections.Entry{UserID: "a|b", Nickname: "Ann", Days: true, Score: &points, BeforeScore: &before, Correction: models.Correction{
-		ID: id, Board: "steps", Bucket: &bucket, Day: 20777, User: 88001, Kind: models.CorrectionSet, Reason: "shaken", Actor: "ann", CreatedAt: noon,
+		ID: id, Board: "steps", Bucket: &bucket, Day: 20777, User: 88001, Kind: models.CorrectionSet, Reason: "shaken", Message: "Ask us", Actor: "ann", CreatedAt: noon,
 	}}
 	if id == 2 {
 		at := noon
@@ -44,7 +44,7 @@ func (s correctionsFake) Create(_ context.Context, r corrections.Request) (corre
 	if r.DryRun {
 		e.ID = 0
 	}
-	return e, s.record("Create", r.Board, date, r.User, r.Kind, points, r.Reason, r.Actor, r.DryRun)
+	return e, s.record("Create", r.Board, date, r.User, r.Kind, points, r.Reason+r.Message, r.Actor, r.DryRun)
 }
 
 func (s correctionsFake) Lift(_ context.Context, l corrections.Lifting) (corrections.Entry, error) {
@@ -76,13 +76,13 @@ func TestCorrections(t *testing.T) {
 		why    = `{"reason":"no"}`
 
 		made = `"board":"steps","date":"2026-11-20","first_date":"2026-11-20","user_id":"a|b","nickname":"Ann","kind":"set","score":4000,` +
-			`"before":98800,"reason":"shaken","actor":"ann","created_at":"2026-11-20T04:00:00.000Z","state":"applied",` +
+			`"before":98800,"reason":"shaken","message":"Ask us","actor":"ann","created_at":"2026-11-20T04:00:00.000Z","state":"applied",` +
 			`"lifted_at":null,"lifted_by":null,"lift_reason":null}`
 		lifted = `{"id":"2","board":"steps","date":null,"first_date":"2026-11-20","user_id":"a|b","nickname":"Ann","kind":"exclude","score":null,` +
-			`"before":98800,"reason":"shaken","actor":"ann","created_at":"2026-11-20T04:00:00.000Z","state":"pending",` +
+			`"before":98800,"reason":"shaken","message":"Ask us","actor":"ann","created_at":"2026-11-20T04:00:00.000Z","state":"pending",` +
 			`"lifted_at":"2026-11-20T04:00:00.000Z","lifted_by":"bob","lift_reason":"no"}`
 		gone = `{"id":"1","board":"steps","date":null,"first_date":null,"user_id":null,"nickname":"","kind":"set","score":4000,` +
-			`"before":null,"reason":"shaken","actor":"ann","created_at":"2026-11-20T04:00:00.000Z","state":"applied",` +
+			`"before":null,"reason":"shaken","message":"Ask us","actor":"ann","created_at":"2026-11-20T04:00:00.000Z","state":"applied",` +
 			`"lifted_at":null,"lifted_by":null,"lift_reason":null}`
 	)
 	created := []string{"Create steps 2026-11-20 a|b set 4000 shaken alice false"}
@@ -91,6 +91,10 @@ func TestCorrections(t *testing.T) {
 	runCases(t, config, []testCase{
 		{"set", "admin", create, set, nil, created, `201 {"id":"3",` + made},
 		{"exclude", "admin", create, out, nil, []string{"Create steps none a|b exclude -1 shaken alice false"}, "201 …"},
+		{"with a message", "admin", create, strings.Replace(set, `"reason"`, `"message":" and lost","reason"`, 1), nil,
+			[]string{"Create steps 2026-11-20 a|b set 4000 shaken and lost alice false"}, "201 …"},
+		{"too long a message", "admin", create, strings.Replace(set, `"reason"`, `"message":"`+strings.Repeat("步", 201)+`","reason"`, 1), nil, nil,
+			"422 validation_failed: body.message: …"},
 		{"a dry run", "admin", create + "?dry_run=true", set, nil,
 			[]string{"Create steps 2026-11-20 a|b set 4000 shaken alice true"}, `200 {"id":null,` + made},
 		{"another holds", "admin", create, set, exists, created, "409 correction_exists: one holds"},

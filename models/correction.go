@@ -13,6 +13,9 @@ const (
 	CorrectionExclude CorrectionKind = "exclude"
 )
 
+// MaxMessage is how many characters an operator's message to a user may have.
+const MaxMessage = 200
+
 // Correction is an operator's decision about a user's score. It holds until it is lifted,
 // whatever is reported meanwhile.
 type Correction struct {
@@ -35,6 +38,8 @@ type Correction struct {
 	// Reason and Actor say why it was made, and by whom.
 	Reason string
 	Actor  string
+	// Message is what the user is told: plain text of at most MaxMessage characters; may be empty.
+	Message string
 	// BeforePoints and BeforeAt are the user's entry in the bucket of Day when the
 	// correction was made; nil if there was none.
 	BeforePoints *Points `gorm:"column:before_score"`

@@ -1,6 +1,15 @@
 package models
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// IsPlainText reports whether a text is UTF-8 without control characters and line breaks.
+func IsPlainText(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+}
 
 // Storable returns a text in a form that both databases can store: at most limit bytes of
 // it, with U+FFFD in place of NUL and of what is not UTF-8.

@@ -47,6 +47,7 @@ func (p *program) correctionCommand(kind models.CorrectionKind, score *int64, sh
 	cmd.Flags().StringVar(&r.Board, "board", "", "the board")
 	cmd.Flags().StringVar((*string)(&r.User), "user", "", "the user")
 	cmd.Flags().StringVar(&date, "date", "", dayUsage)
+	cmd.Flags().StringVar(&r.Message, "message", "", "what the user is told, at most 200 characters")
 	addDecisionFlags(cmd, &r.Reason, &r.Actor, &r.DryRun)
 	requireFlags(cmd, "board", "user")
 	return cmd
@@ -141,6 +142,9 @@ func (p *program) printCorrection(c corrections.Entry) {
 	}
 	fmt.Fprintf(p.stdout, "%s\t%s\t%s\t%s\t%s\tbefore=%s\t%s\t%s by %s: %s", id, c.Board, days, c.UserID, what, before, state,
 		c.CreatedAt.UTC().Format(time.RFC3339), c.Actor, c.Reason)
+	if c.Message != "" {
+		fmt.Fprintf(p.stdout, "\tmessage: %s", c.Message)
+	}
 	if c.LiftedAt != nil {
 		fmt.Fprintf(p.stdout, "\tlifted %s by %s: %s", c.LiftedAt.UTC().Format(time.RFC3339), c.LiftedBy, c.LiftReason)
 	}

@@ -26,6 +26,7 @@ type correction struct {
 	Score      *int
 	Before     *int
 	Reason     string
+	Message    string
 	Actor      string
 	State      string
 	LiftedBy   *string `json:"lifted_by"`

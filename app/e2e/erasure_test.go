@@ -163,13 +163,13 @@ func newErasable(t *testing.T, env *testenv.Env) *server {
 	day := models.DateOf(testenv.Noon)
 	s.uploadDay(day, map[models.UserID]int{zed: 4000, "ann": 4000, "ben": 4000, "cho": 5000, "dee": 3000})
 	s.uploadDay(day+1, map[models.UserID]int{zed: 70_000, "ann": 100})
-	s.correct(`{"board":"steps","date":%q,"user_id":%q,"kind":"set","score":900,"reason":"zed|4711 shook it"}`, day+1, zed)
+	s.correct(`{"board":"steps","date":%q,"user_id":%q,"kind":"set","score":900,"reason":"zed|4711 shook it","message":"dear zed|4711"}`, day+1, zed)
 	env.Clock.Advance(10 * 24 * time.Hour)
 	s.archiveDue()
 	today := models.DateOf(env.Clock.Now())
 	s.uploadDay(today, map[models.UserID]int{zed: 80_000, "ann": 100})
 	testenv.Must(s.app.Reviews.Find(t.Context()))
-	s.correct(`{"board":"steps","date":null,"user_id":%q,"kind":"exclude","reason":"again"}`, zed)
+	s.correct(`{"board":"steps","date":null,"user_id":%q,"kind":"exclude","reason":"again","message":"zed|4711, again"}`, zed)
 	s.uploadDay(today, map[models.UserID]int{zed: 80_001})
 	s.want(s.service("POST", "/v1/boards/gifts/increments", zedEvent), 200, nil)
 	s.want(s.service("POST", "/v1/boards/active/increments", strings.Replace(zedEvent, "gift-1", "step-1", 1)), 200, nil)
@@ -326,7 +326,7 @@ func (s *server) checkExport() {
 	}
 	for _, part := range []string{
 		`"board":"steps","date":"2026-11-20","rank":`, `{"board":"gifts","delta":7,"event_id":"gift-1"`, `"kept":"late"`, `"kept":"reported"`,
-		`"before_score":70000`, `{"user_id":"ann","since":"`, `"kind":"blocked","user_id":"cho"`,
+		`"before_score":70000`, `"message":"dear zed|4711"`, `{"user_id":"ann","since":"`, `"kind":"blocked","user_id":"cho"`,
 	} {
 		if !hasFields(text, part) {
 			s.t.Errorf("the export lacks %s: %s", part, text)

@@ -82,9 +82,10 @@ export const correct = {
     { name: 'boards', component: BoardsField },
     { name: 'date', text: 'day', type: 'date', optional: true, hint: 'correctDayHint' },
     { name: 'score', type: 'number', min: 0, shown: ({ kind }) => kind === 'set' },
+    { name: 'message', text: 'message', optional: true, maxlength: 200, hint: 'messageHint' },
   ],
   none: 'chooseBoard',
-  call: ({ user_id: user }, { kind, boards, date, score, reason }) =>
+  call: ({ user_id: user }, { kind, boards, date, score, message, reason }) =>
     boards.map((board) => ({
       label: board.name,
       method: 'POST',
@@ -93,6 +94,7 @@ export const correct = {
         ...{ user_id: user, kind, board: board.name, reason },
         ...(date && hasDays(board) && { date }),
         ...(kind === 'set' && { score: Number(score) }),
+        ...(message && { message }),
       },
     })),
   describe: ({ kind, before, score, date, state }) =>

@@ -155,6 +155,7 @@ export const corrections = {
     numeric('score', 'scoreNow'),
     state,
     plain('reason'),
+    plain('message'),
     plain('actor'),
     ['lifted', (row) => row.lifted_at && [when(row.lifted_at), ` ${row.lift_reason}`]],
   ],

@@ -94,6 +94,8 @@ const english = {
 
   time: 'Time',
   reason: 'Reason',
+  message: 'Message',
+  messageHint: 'The user reads it; the reason stays among operators.',
   board: 'Board',
   bucket: 'Bucket',
   day: 'Day',
@@ -392,6 +394,8 @@ const chinese = {
 
   time: '时间',
   reason: '原因',
+  message: '消息',
+  messageHint: '用户会看到消息；原因仅运营人员可见。',
   board: '榜单',
   bucket: '分桶',
   day: '日期',

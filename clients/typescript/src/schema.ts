@@ -2068,6 +2068,8 @@ export interface components {
             lifted_at: string | null;
             /** @description Who has lifted it; null while it holds */
             lifted_by: string | null;
+            /** @description What the user is told of it; empty for nothing */
+            message: string;
             /** @description Empty while unset, without a user, and in the answer to createCorrection */
             nickname: string;
             /** @description Why it was made */
@@ -2915,6 +2917,11 @@ export interface components {
              * @enum {string}
              */
             kind: "set" | "exclude";
+            /**
+             * @description What the user is told of it: plain text without line breaks. The reason stays among operators
+             * @example These steps look like a shaken phone. Ask us if they were not.
+             */
+            message?: string;
             /**
              * @description Why, for other operators
              * @example the phone was shaken

@@ -111,7 +111,7 @@ const (
 		UPDATE score_totals s SET user_id = t.new_id FROM erased_ties t
 		WHERE s.board = t.board AND s.user_id = t.old_id AND s.total = t.bucket AND t.old_id = $1`
 	eraseCorrectionsQuery = `
-		UPDATE corrections c SET user_id = t.new_id, reason = '', lift_reason = '', before_score = NULL, before_at = NULL
+		UPDATE corrections c SET user_id = t.new_id, reason = '', message = '', lift_reason = '', before_score = NULL, before_at = NULL
 		FROM erased_ties t
 		WHERE c.user_id = $1 AND t.old_id = $1 AND c.board = t.board AND c.bucket = t.bucket`
 )

@@ -61,7 +61,7 @@ type rowErasure struct {
 func (e *rowErasure) run(tx *gorm.DB) error {
 	names := namesOf(e.bucket)
 	// It writes before it reads, so that no run begins meanwhile.
-	err := tx.Exec(`UPDATE corrections SET user_id = ?, reason = '', lift_reason = '', before_score = NULL, before_at = NULL
+	err := tx.Exec(`UPDATE corrections SET user_id = ?, reason = '', message = '', lift_reason = '', before_score = NULL, before_at = NULL
 		WHERE board = ? AND bucket = ? AND user_id = ?`, e.fresh, e.bucket.Board, e.bucket.Name, e.user).Error
 	if err != nil {
 		return err

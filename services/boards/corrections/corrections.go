@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"stepboard/internal/failpoint"
 	"stepboard/models"
@@ -70,6 +71,8 @@ type Request struct {
 	// Reason and Actor say why, and by whom it is made.
 	Reason string
 	Actor  string
+	// Message is what the user is told; may be empty.
+	Message string
 	// DryRun stores nothing: the result is what would be stored, without an id.
 	DryRun bool
 }
@@ -163,6 +166,8 @@ func (r *Request) check() error {
 		return models.Invalid("body.score", "exclude takes no score")
 	case r.Reason == "":
 		return models.Invalid("body.reason", "must say why")
+	case !models.IsPlainText(r.Message) || utf8.RuneCountInString(r.Message) > models.MaxMessage:
+		return models.Invalid("body.message", "is at most 200 characters of plain text, without line breaks")
 	case r.Actor == "":
 		return models.Errorf(models.CodeValidationFailed, "a correction needs an actor: the token's sub")
 	}
@@ -172,7 +177,7 @@ func (r *Request) check() error {
 // correction returns the correction that a request asks for, without its bucket and points.
 func (r *Request) correction(now time.Time) *models.Correction {
 	return &models.Correction{
-		Board: r.Board, Kind: r.Kind, Reason: r.Reason, Actor: r.Actor, CreatedAt: models.TimestampOf(now).Time(),
+		Board: r.Board, Kind: r.Kind, Reason: r.Reason, Actor: r.Actor, Message: r.Message, CreatedAt: models.TimestampOf(now).Time(),
 	}
 }
 

@@ -1,6 +1,7 @@
 package corrections_test
 
 import (
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -95,6 +96,8 @@ func TestRefused(t *testing.T) {
 			{"less than nothing", set(1, b.Day, -1), models.CodeValidationFailed},
 			{"no reason", change(exclude(1, b.Day), func(r *corrections.Request) { r.Reason = "" }), models.CodeValidationFailed},
 			{"nobody", change(exclude(1, b.Day), func(r *corrections.Request) { r.Actor = "" }), models.CodeValidationFailed},
+			{"too long a message", change(exclude(1, b.Day), func(r *corrections.Request) { r.Message = strings.Repeat("步", 201) }), models.CodeValidationFailed},
+			{"a message of lines", change(exclude(1, b.Day), func(r *corrections.Request) { r.Message = "a\nb" }), models.CodeValidationFailed},
 			{"no kind", change(exclude(1, b.Day), func(r *corrections.Request) { r.Kind = "" }), models.CodeValidationFailed},
 			{"no score", change(set(1, b.Day, 1), func(r *corrections.Request) { r.Score = nil }), models.CodeValidationFailed},
 			{"no day", change(set(1, b.Day, 1), func(r *corrections.Request) { r.Date = nil }), models.CodeValidationFailed},

@@ -190,7 +190,7 @@ func (s *Store) lift(
 }
 
 // entryColumns are the columns of an Entry.
-const entryColumns = `b.score_order AS bucket_order, b.max_score AS bucket_max, c.id, c.board, c.bucket, c.day, c.until_day, c.user_id, c.kind, c.score, c.reached_at, c.reason, c.actor,
+const entryColumns = `b.score_order AS bucket_order, b.max_score AS bucket_max, c.id, c.board, c.bucket, c.day, c.until_day, c.user_id, c.kind, c.score, c.reached_at, c.reason, c.actor, c.message,
 	c.before_score, c.before_at, c.created_at, c.lifted_at, c.lifted_by, c.lift_reason, c.hot,
 	coalesce(u.external_id, '') AS external_id, coalesce(u.nickname, '') AS nickname,
 	EXISTS (SELECT 1 FROM pending_corrections p WHERE p.correction_id = c.id) AS pending`

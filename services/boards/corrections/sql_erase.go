@@ -28,8 +28,8 @@ const staysHeld = `kind = 'exclude' AND lifted_at IS NULL AND (bucket IS NULL OR
 // repeated. Two statements and a query, and one statement for each correction.
 func (s *Store) Erase(ctx context.Context, user models.RowID) (rows int64, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		emptied := tx.Exec(`UPDATE corrections SET before_score = NULL, before_at = NULL
-			WHERE user_id = ? AND before_score IS NOT NULL AND `+staysHeld, user)
+		emptied := tx.Exec(`UPDATE corrections SET message = '', before_score = NULL, before_at = NULL
+			WHERE user_id = ? AND (message <> '' OR before_score IS NOT NULL) AND `+staysHeld, user)
 		if emptied.Error != nil {
 			return emptied.Error
 		}
@@ -51,7 +51,7 @@ func (s *Store) empty(tx, query *gorm.DB) (int64, error) {
 		return 0, err
 	}
 	for _, id := range ids {
-		err := tx.Exec(`UPDATE corrections SET user_id = ?, reason = '', lift_reason = '', before_score = NULL, before_at = NULL,
+		err := tx.Exec(`UPDATE corrections SET user_id = ?, reason = '', message = '', lift_reason = '', before_score = NULL, before_at = NULL,
 			lifted_at = coalesce(lifted_at, ?), hot = ? WHERE id = ?`, models.NewNobody(s.random), tx.NowFunc(), false, id).Error
 		if err != nil {
 			return 0, err
@@ -155,7 +155,7 @@ func (s *Service) Subject() models.Subject {
 		Erase: store.Erase, Return: s.Return, Keeps: store.Keeps, Forget: store.Forget,
 		Export: []models.ExportSection{
 			{Name: "corrections", Key: []string{"c.id"}, Points: []string{"score", "before_score"}, Query: `
-			SELECT c.board, c.day AS date, c.kind, c.score, c.reached_at, c.before_score, c.before_at, c.reason, c.created_at, c.lifted_at,
+			SELECT c.board, c.day AS date, c.kind, c.score, c.reached_at, c.before_score, c.before_at, c.reason, c.message, c.created_at, c.lifted_at,
 				c.lift_reason, b.score_order, b.max_score
 			FROM corrections c LEFT JOIN board_buckets b ON ` + ofBucket + ` WHERE c.user_id = ?`},
 			{Name: "reported_scores", Key: []string{"s.board", "s.bucket"}, Points: []string{"score"}, Query: `

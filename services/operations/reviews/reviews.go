@@ -6,10 +6,7 @@ package reviews
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"stepboard/models"
 	"stepboard/services/boards/board"
@@ -174,7 +171,7 @@ type Dismissal struct {
 // Errors: CodeNotFound, CodeValidationFailed if the reason is not plain text,
 // CodeUnavailable.
 func (s *Service) Dismiss(ctx context.Context, d Dismissal) (models.Review, error) {
-	if !utf8.ValidString(d.Reason) || strings.ContainsFunc(d.Reason, unicode.IsControl) {
+	if !models.IsPlainText(d.Reason) {
 		return models.Review{}, models.Invalid("body.reason", "is UTF-8 without control characters and line breaks")
 	}
 	review, err := s.store.find(ctx, d.ID)
