@@ -478,7 +478,7 @@ func (a *App) buildHandler(o Options) (err error) {
 	state := status.New(status.NewStore(o.Stores.Gorm), a.Archive, a.Catalog.Definitions, a.Entries, o.Clock)
 	a.Handler, err = handlers.New(handlers.Config{
 		Scores: a.Ingest, Increments: a.Ledger, Boards: a.Catalog.Definitions, Buckets: a.Catalog.Buckets,
-		Rankings: a.Ranking, Absent: a.Ranking, Likes: a.Likes, History: a.Ranking, Streams: a.Streams,
+		Rankings: a.Ranking, Absent: a.Ranking, Likes: a.Likes, History: a.Ranking, Explanations: a.Ranking, Streams: a.Streams,
 		Friends: a.Friends, FriendRequests: a.Friends, Invites: a.Friends, Groups: a.Groups, Profiles: a.Directory, Privacy: a.Privacy,
 		Push:     a.Notices,
 		Cursors:  a.cursors,

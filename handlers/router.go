@@ -30,6 +30,7 @@ type Config struct {
 	Absent         AbsentService
 	Likes          LikeService
 	History        HistoryService
+	Explanations   ExplanationService
 	Streams        StreamService
 	Friends        FriendService
 	FriendRequests FriendRequestService
@@ -126,6 +127,8 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "GET /v1/boards/{board}/top", byAny, rankings.top, rankTop)
 	registerForUser(api, "GET /v1/boards/{board}/around", rankings.around, rankAround)
 	registerForQuery(api, "GET /v1/boards/{board}/me", rankings.me, rankMe)
+	explanations := &explanationHandlers{c.Explanations}
+	registerForQuery(api, "GET /v1/boards/{board}/me/explain", explanations.own, explainOwn)
 	likes := &likeHandlers{c.Likes}
 	registerForQuery(api, "GET /v1/boards/{board}/likes/{id}", likes.list, listLikes)
 	registerForQuery(api, "PUT /v1/boards/{board}/likes/{id}", likes.give, giveLike)
@@ -195,6 +198,7 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	users := &supportHandlers{c.Users, c.Cursors}
 	register(api, "GET /v1/admin/users", byAdmin, users.find, findUsers)
 	register(api, "GET /v1/admin/users/{id}", byAdmin, users.show, getUser)
+	register(api, "GET /v1/admin/users/{id}/explain", byAdmin, explanations.ofUser, explainUser)
 	archives := &archiveHandlers{c.Archives, c.Boards, c.Buckets, c.Cursors}
 	register(api, "GET /v1/admin/archives", byAdmin, archives.list, listArchives)
 	registerAudited(api, c.Audit, "POST /v1/admin/archives", archives.start, startArchive)

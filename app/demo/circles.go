@@ -115,7 +115,7 @@ func (p *people) halve(ctx context.Context, a *app.App, user models.UserID, day 
 	}
 	half := *reported.Score / 2
 	_, err = a.Corrections.Create(ctx, corrections.Request{
-		Board: stepsBoard, Date: &day, User: user, Kind: models.CorrectionSet, Score: &half,
+		Board: stepsBoard, Date: &day, User: user, Kind: models.CorrectionSet, Score: &half, Message: "These steps look like a shaken phone. Write to us if you walked them.",
 		Reason: "The phone was shaken", Actor: demoOperator,
 	})
 	return err

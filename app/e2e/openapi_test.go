@@ -61,7 +61,7 @@ func TestOpenAPI(t *testing.T) {
 		"DELETE /v1/admin/dead-letters/{id}", "POST /v1/admin/dead-letters/replay", "POST /v1/admin/dead-letters/delete", "POST /v1/boards/{board}/increments", "POST /v1/admin/boards", "GET /v1/admin/boards/{board}", "PUT /v1/admin/boards/{board}",
 		"GET /v1/admin/reviews", "POST /v1/admin/reviews/{id}/dismiss",
 		"POST /v1/admin/corrections", "POST /v1/admin/corrections/{id}/lift", "GET /v1/admin/corrections",
-		"GET /v1/admin/audit", "GET /v1/admin/status", "GET /v1/admin/boards/{board}/buckets", "GET /v1/admin/users", "GET /v1/admin/users/{id}",
+		"GET /v1/admin/audit", "GET /v1/admin/status", "GET /v1/admin/boards/{board}/buckets", "GET /v1/admin/users", "GET /v1/admin/users/{id}", "GET /v1/admin/users/{id}/explain", "GET /v1/boards/{board}/me/explain",
 		"GET /v1/boards/{board}/likes/{id}", "PUT /v1/boards/{board}/likes/{id}", "DELETE /v1/boards/{board}/likes/{id}",
 		"GET /v1/boards/{board}/summary", "GET /v1/boards/{board}/groups/{group}", "GET /v1/boards/{board}/groups/{group}/stream",
 		"GET /v1/boards/{board}/friends/absent", "GET /v1/boards/{board}/groups/{group}/absent", "GET /v1/groups", "POST /v1/groups",
@@ -125,6 +125,7 @@ func TestOpenAPI(t *testing.T) {
 		"JobStatus.started_at": true, "JobStatus.succeeded_at": true, "JobStatus.failed_at": true,
 		"AuditPage.next_cursor": true, "AuditEntry.board": true, "AuditEntry.bucket": true, "AuditEntry.user_id": true,
 		"AuditEntry.target": true, "AuditEntry.reason": true, "AuditEntry.request_id": true, "AuditEntry.outcome": true,
+		"Explanation.score": true, "Explanation.reached_at": true, "NextScore.score": true, "NextScore.reached_at": true,
 		"Standing.correction": true, "NewCorrection.date": true, "NewCorrection.score": true, "CorrectionPage.next_cursor": true,
 		"Correction.id": true, "Correction.date": true, "Correction.user_id": true, "Correction.score": true, "Correction.before": true,
 		"Correction.first_date": true, "Correction.lifted_at": true, "Correction.lifted_by": true, "Correction.lift_reason": true,
@@ -256,6 +257,7 @@ func TestOpenAPIListsTheStatuses(t *testing.T) {
 		"get /v1/boards/{board}/top":              "200 400 404 409",
 		"get /v1/boards/{board}/around":           "200 404 409",
 		"get /v1/boards/{board}/me":               "200 404 409",
+		"get /v1/boards/{board}/me/explain":       "200 404 409",
 		"get /v1/boards/{board}/history":          "200 404 409",
 		"get /v1/friends":                         "200 400",
 		"delete /v1/friends/{id}":                 "204",
@@ -312,6 +314,7 @@ func TestOpenAPIListsTheStatuses(t *testing.T) {
 		"get /v1/admin/boards/{board}/buckets":    "200 400 404",
 		"get /v1/admin/users":                     "200 400",
 		"get /v1/admin/users/{id}":                "200 404 409",
+		"get /v1/admin/users/{id}/explain":        "200 404 409",
 
 		"get /v1/boards/{board}/likes/{id}":            "200 400 404 409",
 		"put /v1/boards/{board}/likes/{id}":            "204 404 409",
@@ -373,6 +376,7 @@ func TestOpenAPIListsTheBoardsKind(t *testing.T) {
 		{"GET", "top", "gifts", "?date=2026-11-20", ""},
 		{"GET", "around", "active", "?date=2026-11-20", ""},
 		{"GET", "me", "active", "?date=2026-11-20", ""},
+		{"GET", "me/explain", "gifts", "", ""},
 		{"GET", "history", "gifts", "", ""},
 	} {
 		var body any

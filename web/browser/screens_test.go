@@ -48,6 +48,7 @@ func screensOf(t *testing.T, base string, me person) []screen {
 		{name: "today", hash: "#/", ready: rankingShown + " && " + ownHeart},
 		{name: "likers", hash: "#/", ready: ownHeart, open: []string{".ranking .own .heart"}},
 		{name: "share", hash: "#/", ready: "document.querySelector('.share') !== null", open: []string{".share"}},
+		{name: "why", hash: "#/", ready: "document.querySelector('.why') !== null", open: []string{".why"}},
 		{name: "day", hash: "#/day/" + day, ready: "document.querySelector('.hero .pill.final') !== null && " + rankingShown},
 		{name: "week", hash: "#/week", ready: rankingShown},
 		{name: "month", hash: "#/month", ready: rankingShown},

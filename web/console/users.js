@@ -78,6 +78,30 @@ function Chart({ days, latest, picked, onPick }) {
     </p>`;
 }
 
+// Explained says why a user's score of a day is what it is.
+function Explained({ token, user, board, date }) {
+  const path = `${userPath(user)}/explain?board=${board}&date=${date}`;
+  const result = useFetch(token, path, refreshEvery);
+  const timed = ({ score, reached_at: at }) =>
+    score === null ? t('noScoreYet') : [number(score), ' · ', when(at)];
+  const decided = ({ kind, since, reason, message }) => [
+    ...[t(`kind_${kind}`), ' · ', when(since), ' · ', reason],
+    message && ` · ${t('message')}: ${message}`,
+  ];
+  return html`<${Fetched} result=${result}>
+    ${(why) => html`<${Facts}
+      pairs=${[
+        ['counts', timed(why)],
+        ['reported', why.reported && timed(why.reported)],
+        ['afterRun', why.pending && timed(why.pending)],
+        ['correction', why.correction && decided(why.correction)],
+        ['openUntil', when(why.open_until)],
+        ['state_archived', t(why.archived ? 'yes' : 'no')],
+      ]}
+    />`}
+  <//>`;
+}
+
 // Days shows a user's days on a board, and corrects one of them.
 function Days({ token, user, board, days, partial, button }) {
   const [result] = useFetch(token, '/v1/boards');
@@ -89,7 +113,26 @@ function Days({ token, user, board, days, partial, button }) {
   const day = days.find(({ date }) => date === chosen);
   return html`<${Chart} ...${{ days, latest, picked: chosen, onPick: setPicked }} />
     ${partial && html`<p class="hint">${t('partial')}</p>`}
-    <p aria-live="polite">${dayText(chosen, day)}</p>
+    <p aria-live="polite">${chosen > addDays(latest, -chartDays) && dayText(chosen, day)}</p>
+    <div class="labelled">
+      <label for="day">${t('day')}</label>
+      <input
+        id="day"
+        type="date"
+        max=${latest}
+        value=${chosen}
+        onChange=${({ target }) => target.value && setPicked(target.value)}
+      />
+    </div>
+    ${
+      definition &&
+      html`<${Explained}
+        key=${[chosen, day?.score]}
+        ...${{ token, board }}
+        user=${user.user_id}
+        date=${chosen}
+      />`
+    }
     <div class="buttons">
       ${button(correct, { ...user, board, date: chosen }, t('correctDay', { day: formatDay(chosen) }))}
     </div>`;

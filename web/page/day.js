@@ -66,6 +66,28 @@ function ShareButton({ circle, ranking, unit, notify }) {
     }`;
 }
 
+// WhyButton opens the explanation of the viewer's score: a mark beside the score, or a button of words
+// where there is none.
+function WhyButton({ session, ranking, unit, low, notify }) {
+  const [module, setModule] = useState(null);
+  const open = () => {
+    import('./why.js').then(setModule, () => notify(t('offlineTitle')));
+  };
+  const title = t(ranking.me ? 'why' : 'whyNot');
+  const onClose = () => setModule(null);
+  const dialog = { session, date: ranking.date, unit, low, title, onClose };
+  return html`<button
+      class=${ranking.me ? 'why' : 'button'}
+      aria-haspopup="dialog"
+      aria-label=${title}
+      title=${title}
+      onClick=${open}
+    >
+      ${ranking.me ? '?' : title}
+    </button>
+    ${module && html`<${module.WhyDialog} ...${dialog} />`}`;
+}
+
 // useLeft returns how much is left of a board's day in words: whole hours, or minutes in the last one. It
 // returns nothing if the service does not know when the day ends, and after it has ended.
 function useLeft(board) {
@@ -124,8 +146,8 @@ function Absent(props) {
 
 // DayExtras shows the card of a past day, or the line about yesterday, and calls onExtras with the goal, the
 // board's unit, low (the lowest score is first) and functions: after(entry, own) returns what a row has
-// beside its link, absent() what follows the last row, share() a button, moved() the places won or lost,
-// aim(score) the goal and what is left of the day. reload fetches a past day again.
+// beside its link, absent() what follows the last row, share() and why() a button, moved() the places won
+// or lost, aim(score) the goal and what is left of the day. reload fetches a past day again.
 export function DayExtras(props) {
   const { session, circle, ranking, past, reload, notify, onExtras } = props;
   useArrival(circle.group || past ? [] : props.at, ranking, props.limit, props.raiseLimit);
@@ -153,8 +175,9 @@ export function DayExtras(props) {
   const aim = (score) => !past && html`<${Aim} ...${{ score, goal, left }} onClick=${openGoal} />`;
   const share = () =>
     ranking.me && html`<${ShareButton} ...${{ circle, ranking, unit, notify }} />`;
+  const why = () => html`<${WhyButton} ...${{ session, ranking, unit, low, notify }} />`;
   useLayoutEffect(
-    () => onExtras({ after, absent, share, moved, aim, goal, unit, low }),
+    () => onExtras({ after, absent, share, why, moved, aim, goal, unit, low }),
     [ranking, likes.version, goal, left, unit, low],
   );
   useEffect(() => () => onExtras({}), []);
@@ -167,6 +190,7 @@ export function DayExtras(props) {
       ? html`<${PastDayCard} ...${{ ranking, circle }} likes=${own} />`
       : html`<${Yesterday} ...${{ session, circle, date: ranking.date }} />`
   }
+    ${!ranking.me && html`<p class="card yesterday">${why()}</p>`}
     ${likes.dialog} ${goalDialog}`;
 }
 

@@ -145,6 +145,7 @@ function Hero({ ranking, circle, state, view, correction, stale, extras }) {
       </span>
       <span class="own-score">
         <span class="big score-big"><${AnimatedNumber} value=${me.score} /></span>
+        ${extras.why?.()}
         ${aim}
       </span>
     </div>

@@ -421,6 +421,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/users/{id}/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Explain a user's score
+         * @description What GET /v1/boards/{board}/me/explain tells the user, with the reason of a correction. Without a date it is the latest day that has begun anywhere.
+         *
+         *     With a token of scope admin.
+         */
+        get: operations["explainUserScore"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/admin/users/{id}/export": {
         parameters: {
             query?: never;
@@ -805,6 +827,28 @@ export interface paths {
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
         get: operations["getStanding"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/boards/{board}/me/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Explain one's own score
+         * @description Why the user's score of a day is what it is, such as `?date=2026-11-19`: what counts and since when, what was reported if that is something else, an operator's decision with its message, and until when the day can change. It is read from the stores, and names nobody else. Daily boards only.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        get: operations["explainScore"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2269,6 +2313,61 @@ export interface components {
          * @enum {string}
          */
         ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "correction_exists" | "event_final" | "event_id_conflict" | "friend_limit" | "group_full" | "group_limit" | "user_exists" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "occurred_at_invalid" | "score_out_of_range" | "span_too_large" | "utc_offset_required" | "validation_failed" | "busy" | "rate_limited" | "request_limit" | "internal" | "unavailable";
+        ExplainedCorrection: {
+            /**
+             * @description set: the score was replaced by one that ranks no better; exclude: the user is not ranked
+             * @enum {string}
+             */
+            kind: "set" | "exclude";
+            /** @description What an operator tells the user; empty for nothing */
+            message: string;
+            /** @description Why it was made. For operators */
+            reason?: string;
+            /**
+             * Format: date-time
+             * @description When it was made
+             */
+            since: string;
+        };
+        Explanation: {
+            /** @description Whether the day is in the archive */
+            archived: boolean;
+            /**
+             * @description The board's name
+             * @example steps
+             */
+            board: string;
+            /** @description An operator's decision that holds; null for none */
+            correction: components["schemas"]["ExplainedCorrection"] | null;
+            /**
+             * Format: date
+             * @description The day
+             * @example 2026-11-20
+             */
+            date: string;
+            /** @description True once the day takes no more uploads */
+            final: boolean;
+            /**
+             * Format: date-time
+             * @description Until when the day takes uploads
+             */
+            open_until: string;
+            /** @description What counts after the archive's next run, if that is something else; null otherwise */
+            pending: components["schemas"]["NextScore"] | null;
+            /**
+             * Format: date-time
+             * @description When it was reached; null without a score
+             */
+            reached_at: string | null;
+            /** @description The best that was reported, if something else counts; null otherwise */
+            reported: components["schemas"]["TimedScore"] | null;
+            /**
+             * Format: int64
+             * @description What counts; null without a score
+             * @example 12345
+             */
+            score: number | null;
+        };
         FieldError: {
             /** @description Where in the request, such as body.scores[2].date */
             location: string;
@@ -3023,6 +3122,18 @@ export interface components {
              */
             to: string;
         };
+        NextScore: {
+            /**
+             * Format: date-time
+             * @description When it was reached; null without a score
+             */
+            reached_at: string | null;
+            /**
+             * Format: int64
+             * @description The score; null if none counts then
+             */
+            score: number | null;
+        };
         Privacy: {
             /**
              * @description True if the user hides from everybody
@@ -3458,6 +3569,20 @@ export interface components {
              * @example 41000
              */
             week: number;
+        };
+        TimedScore: {
+            /**
+             * Format: date-time
+             * @description When it was reached
+             * @example 2026-11-20T13:00:00.123Z
+             */
+            reached_at: string;
+            /**
+             * Format: int64
+             * @description The score
+             * @example 12345
+             */
+            score: number;
         };
         User: {
             /** @description Empty while unset */
@@ -5306,6 +5431,48 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    explainUserScore: {
+        parameters: {
+            query: {
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
+                board: string;
+                /** @description The day, YYYY-MM-DD; today if it is left out */
+                date?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The user
+                 * @example 1001
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Explanation"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFoundOrUserNotFound"];
+            409: components["responses"]["BoardKind"];
+            422: components["responses"]["DateInFutureOrValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     exportUser: {
         parameters: {
             query?: never;
@@ -6193,6 +6360,50 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Standing"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFound"];
+            409: components["responses"]["BoardKind"];
+            422: components["responses"]["DateInFutureOrUtcOffsetRequiredOrValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    explainScore: {
+        parameters: {
+            query?: {
+                /** @description The day, YYYY-MM-DD in the board's zone; today if it is left out. Event and rolling boards take none */
+                date?: string;
+                /**
+                 * @description How far the user's clock is ahead of UTC, from -12:00 to +14:00, or Z. Boards with time_zone local need it to know the user's today; others ignore it
+                 * @example +08:00
+                 */
+                utc_offset?: string;
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The board's name
+                 * @example steps
+                 */
+                board: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Explanation"];
                 };
             };
             401: components["responses"]["Unauthenticated"];

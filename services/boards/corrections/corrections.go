@@ -322,6 +322,36 @@ func (s *Service) reported(ctx context.Context, bucket *models.Bucket, user mode
 	return max(stored[0], reported[0]), nil
 }
 
+// Known is what the stores know of a user's score in a bucket of a day beside what counts.
+type Known struct {
+	// Correction is the one that holds; nil if none does.
+	Correction *models.Correction
+	// Reported is the best of what the user has reported that waits, or is kept apart; 0 for nothing.
+	// The board or the archive may have better.
+	Reported models.Composite
+}
+
+// Apply returns what counts of a composite of the bucket, which is 0 for none.
+func (k *Known) Apply(bucket *models.Bucket, composite models.Composite) models.Composite {
+	if k.Correction == nil {
+		return composite
+	}
+	return compositeOf(k.Correction, bucket)
+}
+
+// Known reads what is known of a user's score in a bucket of a day. Two queries, and one round trip
+// to Redis, or a query. CodeUnavailable.
+func (s *Service) Known(ctx context.Context, bucket *models.Bucket, user models.RowID) (k Known, err error) {
+	if k.Correction, k.Reported, err = s.o.Store.known(ctx, bucket, user); err != nil {
+		return Known{}, models.Public("read corrections of a score", err)
+	}
+	stored, err := s.o.Entries.Stored(ctx, []*models.Bucket{bucket}, user)
+	for _, e := range stored {
+		k.Reported = max(k.Reported, e.Composite)
+	}
+	return k, err
+}
+
 // Lifting asks for the end of a correction.
 type Lifting struct {
 	ID int64

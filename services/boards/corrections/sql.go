@@ -290,6 +290,31 @@ func (s *Store) reported(ctx context.Context, bucket *models.Bucket, user models
 	return encode(bucket, &rows[0].Points, &rows[0].ReachedAt), nil
 }
 
+// known returns the correction of a user's score in a bucket of a day that holds, or nil, and the
+// best of what was reported that is kept with corrections, lifted ones included; 0 for nothing.
+func (s *Store) known(ctx context.Context, bucket *models.Bucket, user models.RowID) (held *models.Correction, reported models.Composite, err error) {
+	var all []models.Correction
+	err = s.reads.WithContext(ctx).Where("user_id = ? AND board = ?", user, bucket.Board).
+		Where("bucket = ? OR (bucket IS NULL AND day <= ? AND (until_day IS NULL OR until_day >= ?))", bucket.Name, bucket.Day, bucket.Day).
+		Order("id").Find(&all).Error
+	if err != nil {
+		return nil, 0, err
+	}
+	if reported, err = s.reported(ctx, bucket, user); err != nil {
+		return nil, 0, err
+	}
+	for i := range all {
+		c := &all[i]
+		if c.LiftedAt == nil {
+			held = c
+		}
+		if c.Day == bucket.Day { // otherwise what was before is of another bucket
+			reported = max(reported, encode(bucket, c.BeforePoints, c.BeforeAt))
+		}
+	}
+	return held, reported, nil
+}
+
 // retire records that corrections concern no bucket any more.
 func (s *Store) retire(ctx context.Context, ids []int64) error {
 	err := s.db.WithContext(ctx).Exec(`UPDATE corrections SET hot = false WHERE id IN ?`, ids).Error
