@@ -39,6 +39,7 @@ var operations = []action{
 	{"rank the event", 4, true, (*world).rankEvent},
 	{"rank oneself", 3, true, (*world).rankMe},
 	{"read history", 4, true, (*world).readHistory},
+	{"ask why", 3, true, (*world).askWhy},
 	{"ask for friendship", 6, false, (*world).ask},
 	{"accept", 5, false, (*world).accept},
 	{"decline", 2, false, (*world).decline},
@@ -372,6 +373,57 @@ func (w *world) readMe(ctx context.Context, r *replica, user models.UserID, day 
 	return shown
 }
 
+func (w *world) askWhy(ctx context.Context, r *replica) {
+	w.checkWhy(ctx, r, w.person(), w.someDay(), false)
+}
+
+// checkWhy compares the explanation of a user's own score with the model. The correction is read from the
+// database, so it is the one that holds.
+func (w *world) checkWhy(ctx context.Context, r *replica, user models.UserID, day models.Date, exact bool) {
+	same := w.undisturbed()
+	got := w.call(ctx, r, w.token(user, ""), "GET", "/v1/boards/steps/me/explain?date="+day.String(), "")
+	if got.status != http.StatusOK {
+		if !got.unknown() && !w.late(r, user) {
+			w.failf("refused")
+		}
+		return
+	}
+	why := decode[struct {
+		line
+		Reported   *line `json:"reported"`
+		Pending    *line `json:"pending"`
+		Correction *struct {
+			Kind    models.CorrectionKind `json:"kind"`
+			Message string                `json:"message"`
+		} `json:"correction"`
+	}](w, got.body)
+	if !same() || w.late(r, user) {
+		return
+	}
+	counts := why.value()
+	if err := w.allowed(r, user, day, counts, false, exact); err != nil {
+		w.failf("why: %v", err)
+	}
+	held, _ := w.model.corrected(w.row(user), day)
+	switch c := why.Correction; {
+	case c == nil && held != nil && counts != nil, c != nil && held == nil, c != nil && (c.Kind != held.Kind || c.Message != held.Message):
+		w.failf("why: %+v is explained, and %+v holds", c, held)
+	}
+	reported, next := counts, counts
+	if why.Reported != nil {
+		reported = why.Reported.value()
+	}
+	if why.Pending != nil {
+		next = why.Pending.value()
+	}
+	if c := w.model.cell(user, day); exact && !c.allows(reported) {
+		w.failf("why: %s on %s: %v was reported, and %v is sure", user, w.named(day), reported, c.sure)
+	}
+	if err := w.allowed(r, user, day, next, false, exact); err != nil {
+		w.failf("why, after the next run: %v", err)
+	}
+}
+
 func (w *world) readHistory(ctx context.Context, r *replica) {
 	w.checkHistory(ctx, r, w.person(), false)
 }
@@ -628,7 +680,7 @@ func (w *world) replaceMembers(ctx context.Context, r *replica) {
 
 func (w *world) correct(ctx context.Context, r *replica) {
 	user, day := w.person(), w.someDay()
-	body := map[string]any{"board": "steps", "user_id": user, "kind": "exclude", "reason": "a test", "date": day.String()}
+	body := map[string]any{"board": "steps", "user_id": user, "kind": "exclude", "reason": "a test", "message": "about " + string(user), "date": day.String()}
 	switch w.random.IntN(4) {
 	case 0:
 		delete(body, "date")

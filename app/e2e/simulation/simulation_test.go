@@ -169,6 +169,7 @@ func (w *world) compareAll(ctx context.Context, r *replica) {
 		}
 		w.rankAround(ctx, r, one, day, true)
 		w.readMe(ctx, r, one, day, true)
+		w.checkWhy(ctx, r, one, day, true)
 		for _, user := range people {
 			if user != one && w.random.IntN(2) == 0 {
 				continue
