@@ -169,8 +169,8 @@ func (w *world) compareAll(ctx context.Context, r *replica) {
 		}
 		w.rankAround(ctx, r, one, day, true)
 		w.readMe(ctx, r, one, day, true)
-		w.checkWhy(ctx, r, one, day, true)
 		for _, user := range people {
+			w.checkWhy(ctx, r, user, day, true)
 			if user != one && w.random.IntN(2) == 0 {
 				continue
 			}
