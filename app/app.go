@@ -30,6 +30,7 @@ import (
 	"stepboard/services/boards/board"
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/corrections"
+	"stepboard/services/boards/holds"
 	"stepboard/services/boards/ingest"
 	"stepboard/services/boards/ledger"
 	"stepboard/services/boards/results"
@@ -130,6 +131,7 @@ type App struct {
 	Importer    *importer.Service
 	DeadLetters *ingest.DeadLetters
 	Reviews     *reviews.Service
+	Holds       *holds.Service
 	Deliveries  *outcomes.Deliveries
 	Notices     *notices.Service
 	Erasure     *erasure.Service
@@ -343,7 +345,7 @@ func (a *App) buildRanking(o Options) {
 	given := likes.NewStore(o.Stores.Friends.Gorm, a.outbox)
 	a.Ranking = ranking.New(ranking.Options{
 		Catalog: a.Catalog, Entries: a.Entries, Archive: a.Archive, Friends: a.Friends, Groups: a.Groups,
-		Privacy: a.Privacy, Directory: a.Directory, Cursors: a.cursors, Likes: given, NearCache: a.NearCache, Corrections: a.Corrections, Clock: o.Clock,
+		Privacy: a.Privacy, Directory: a.Directory, Cursors: a.cursors, Likes: given, NearCache: a.NearCache, Corrections: a.Corrections, Holds: a.Holds, Clock: o.Clock,
 		Rules: a.rules, Whole: a.backing.whole, HistoryDays: o.Config.Friends.HistoryDays,
 	})
 	a.Likes = likes.New(likes.Options{
@@ -396,7 +398,15 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 			})
 		}
 	}
-	a.Ingest = ingest.New(a.Catalog, a.Directory, a.writer, o.Clock)
+	held := holds.NewStore(o.Stores.Gorm, o.Stores.Jobs.Gorm)
+	a.Ingest = ingest.New(a.Catalog, a.Directory, held, a.writer, o.Clock)
+	a.Holds = holds.New(holds.Options{
+		Store: held, Catalog: a.Catalog, Entries: a.Entries, Archive: a.Archive, Rules: a.rules, Directory: a.Directory,
+		Write: a.writer.Raise, RetainMonths: o.Config.Archive.RetainMonths, Clock: o.Clock, Log: o.Log,
+	})
+	if o.Roles.Jobs {
+		a.registry.MustRegister(newHoldsCollector(a.Holds))
+	}
 	a.Importer = &importer.Service{
 		Friends: a.Friends, Directory: a.Directory, Buckets: a.Catalog.Buckets, Entries: a.Entries, Archive: a.Archive,
 		RaiseHot: a.writer.Raise, RaiseCold: a.Entries.Raise, Analyze: o.Stores.Analyze, OneWriter: a.backing.oneWriter(), Clock: o.Clock, Log: o.Log,
@@ -425,6 +435,7 @@ func (a *App) buildJobs(o Options) error {
 			a.deliverer.Purge,
 			a.Erasure.Forget,
 			func(ctx context.Context) (int64, error) { return purgeLikes(ctx, o) },
+			a.Holds.Purge,
 		), a.clock),
 		guarded(jobs.Finish(func(ctx context.Context) (finished int64, err error) {
 			// The boards have all increments of a final event once they are reconciled.
@@ -434,6 +445,7 @@ func (a *App) buildJobs(o Options) error {
 			return finished, err
 		}), a.clock),
 		jobs.Reviews(a.Reviews.Find),
+		guarded(jobs.Holds(a.Holds.Write), a.clock),
 		guarded(jobs.Erase(a.Erasure.Run), a.clock),
 	)
 	if a.outbox.Wants(models.OutcomeBoardFinal) {
@@ -482,7 +494,7 @@ func (a *App) buildHandler(o Options) (err error) {
 		Friends: a.Friends, FriendRequests: a.Friends, Invites: a.Friends, Groups: a.Groups, Profiles: a.Directory, Privacy: a.Privacy,
 		Push:     a.Notices,
 		Cursors:  a.cursors,
-		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews,
+		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews, Holds: a.Holds,
 		Corrections: a.Corrections, Deliveries: a.Deliveries, Erasures: a.Erasure, Audit: a.Audit,
 		Status: state, BucketStates: state, Users: a.newSupport(o), Queue: a.queueLag(),
 		CheckErasures: a.Directory.CheckErasures,

@@ -14,6 +14,7 @@ import (
 	"stepboard/models"
 	"stepboard/services/boards/archive"
 	"stepboard/services/boards/corrections"
+	"stepboard/services/boards/holds"
 	"stepboard/services/boards/ingest"
 	"stepboard/services/boards/ledger"
 	"stepboard/services/operations/reviews"
@@ -350,6 +351,38 @@ func newCirclesCollector(c *cache.Circles) prometheus.Collector {
 		number{"resets_total", resets, counter, of(&s.StartedOver), nil},
 		number{"bytes", "Memory of the copies of sets of friends and members.", gauge, func() float64 { bytes, _ := c.Bytes(); return float64(bytes) }, nil},
 	)
+}
+
+// holdsCollector reports how many held totals wait for an operator, and for how long. Each scrape
+// asks the database.
+type holdsCollector struct {
+	holds        *holds.Service
+	open, oldest *prometheus.Desc
+}
+
+func newHoldsCollector(h *holds.Service) *holdsCollector {
+	const away = " It is missing while Postgres does not respond."
+	return &holdsCollector{
+		h, prometheus.NewDesc("stepboard_holds_open", "Totals above the hold_above of their board about which nobody has decided."+away, []string{"board"}, nil),
+		prometheus.NewDesc("stepboard_holds_oldest_seconds", "How long ago the oldest of these was held; 0 if there is none."+away, []string{"board"}, nil),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *holdsCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.open; ch <- c.oldest }
+
+// Collect implements prometheus.Collector.
+func (c *holdsCollector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	waiting, err := c.holds.Waiting(ctx)
+	if err != nil {
+		return
+	}
+	for board, w := range waiting {
+		ch <- prometheus.MustNewConstMetric(c.open, prometheus.GaugeValue, float64(w.Open), board)
+		ch <- prometheus.MustNewConstMetric(c.oldest, prometheus.GaugeValue, w.Oldest.Seconds(), board)
+	}
 }
 
 // reviewsCollector reports how many scores wait for an operator to look at them. Each

@@ -369,9 +369,9 @@ func TestBoards(t *testing.T) {
 	today, rolling := bare("a"), bare("a")
 	today.OpenDays = 0
 	rolling.Kind, rolling.OpenDays = "rolling", 0
-	full := config.Board{Name: "walk-2", Kind: "daily", TimeZone: "Europe/Berlin", OpenDays: 30, MaxScore: 17_179_869_183, Order: "high", Shards: 1024, Global: "service", Uploads: "service", ChangeStream: true, ReviewAbove: 60_000, Unit: "steps"}
+	full := config.Board{Name: "walk-2", Kind: "daily", TimeZone: "Europe/Berlin", OpenDays: 30, MaxScore: 17_179_869_183, Order: "high", Shards: 1024, Global: "service", Uploads: "service", ChangeStream: true, ReviewAbove: 60_000, HoldAbove: 90_000, Unit: "steps"}
 	const fullText = "{name: walk-2, kind: daily, time_zone: Europe/Berlin, open_days: 30, max_score: 17_179_869_183, order: high, shards: 1024, " +
-		"global: service, uploads: service, change_stream: true, review_above: 60_000, unit: steps}"
+		"global: service, uploads: service, change_stream: true, review_above: 60_000, hold_above: 90_000, unit: steps}"
 	tests := []struct {
 		name  string
 		given given

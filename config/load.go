@@ -302,7 +302,7 @@ func (c *Config) BoardDefinitions() []models.Board {
 			Name: b.Name, Kind: models.Kind(b.Kind), TimeZone: b.TimeZone, OpenDays: b.OpenDays,
 			MaxScore: b.MaxScore, Order: models.Order(b.Order), Shards: b.Shards, Global: models.Audience(b.Global),
 			StartsAt: optional(b.Start), EndsAt: optional(b.End), Takes: models.Takes(b.Takes), Late: b.Late, LatestEnd: optional(b.LatestEnd), WindowHours: b.Window, ChangeStream: b.ChangeStream,
-			ReviewAbove: b.ReviewAbove, Unit: b.Unit, Uploads: models.Audience(b.Uploads),
+			ReviewAbove: b.ReviewAbove, HoldAbove: b.HoldAbove, Unit: b.Unit, Uploads: models.Audience(b.Uploads),
 		}
 	}
 	return defs

@@ -36,6 +36,7 @@ type rejectedTotal struct {
 type batchResult struct {
 	Accepted int             `json:"accepted" doc:"How many totals were accepted" example:"999"`
 	Rejected []rejectedTotal `json:"rejected" nullable:"false" doc:"The items that were not accepted"`
+	Held     []int           `json:"held" nullable:"false" doc:"The positions, from 0, of accepted totals that count only once an operator has looked at them, because they are unusually large"`
 }
 
 var uploadBatch = operation{
@@ -69,7 +70,13 @@ func (h *scoreHandlers) uploadBatch(ctx context.Context, in *batchInput) (*statu
 	}
 	slices.SortFunc(batch.rejected, func(a, b rejectedTotal) int { return a.Index - b.Index })
 	h.accepted.WithLabelValues(in.Board).Add(float64(len(accepted)))
-	return &statusOutput[batchResult]{h.status(), batchResult{Accepted: len(accepted), Rejected: batch.rejected}}, nil
+	held := []int{}
+	for _, a := range accepted {
+		if a.Held {
+			held = append(held, batch.position(a.Index))
+		}
+	}
+	return &statusOutput[batchResult]{h.status(), batchResult{Accepted: len(accepted), Rejected: batch.rejected, Held: held}}, nil
 }
 
 // scoreBatch is a decoded batch: the valid items and the rejected ones.

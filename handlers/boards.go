@@ -162,6 +162,7 @@ type newBoard struct {
 	Uploads      models.Audience `json:"uploads,omitempty" enum:"users,service" default:"users" doc:"Whose tokens may upload scores; daily boards only"`
 	ChangeStream bool            `json:"change_stream,omitempty" doc:"Whether the changes of new buckets are written to streams, so that processes can keep a copy of them; not on rolling boards"`
 	ReviewAbove  int64           `json:"review_above,omitempty" minimum:"0" doc:"Scores above this are listed by GET /v1/admin/reviews; less than max_score; 0 for none"`
+	HoldAbove    int64           `json:"hold_above,omitempty" minimum:"0" doc:"Uploads of totals above this are held, see GET /v1/admin/holds; less than max_score; 0 for none; daily boards with order high only"`
 	Unit         string          `json:"unit,omitempty" maxLength:"20" doc:"What the scores count, a word for people, which the page shows" example:"coins"`
 	StartsAt     *time.Time      `json:"start,omitempty" format:"date-time" doc:"When an event starts; events only" example:"2026-12-01T12:00:00Z"`
 	EndsAt       *time.Time      `json:"end,omitempty" format:"date-time" doc:"When it ends; events only" example:"2026-12-24T15:00:00Z"`
@@ -184,6 +185,7 @@ type boardDefinition struct {
 	Shards       int              `json:"shards" doc:"The number of sorted sets that its next bucket is split into"`
 	ChangeStream bool             `json:"change_stream" doc:"Whether the changes of its next bucket are written to streams, so that processes can keep a copy"`
 	ReviewAbove  int64            `json:"review_above" doc:"Scores above this are listed by GET /v1/admin/reviews; 0 for none"`
+	HoldAbove    int64            `json:"hold_above" doc:"Uploads of totals above this are held; 0 for none"`
 	CreatedAt    models.Timestamp `json:"created_at" format:"date-time" doc:"When the board was first defined"`
 }
 
@@ -191,7 +193,7 @@ func (h *boardHandlers) definition(b *catalog.Board) (boardDefinition, error) {
 	answer, err := h.of(b, models.UTCOffset{})
 	h.addForOperators(&answer, b)
 	return boardDefinition{
-		Board: answer, Shards: b.Shards, ChangeStream: b.ChangeStream, ReviewAbove: b.ReviewAbove,
+		Board: answer, Shards: b.Shards, ChangeStream: b.ChangeStream, ReviewAbove: b.ReviewAbove, HoldAbove: b.HoldAbove,
 		CreatedAt: models.TimestampOf(b.CreatedAt),
 	}, err
 }
@@ -211,7 +213,7 @@ func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*statusOut
 	}
 	b, err := h.boards.Add(ctx, models.Board{
 		Name: d.Name, Kind: d.Kind, TimeZone: d.TimeZone, OpenDays: openDays, MaxScore: d.MaxScore, Order: d.Order, Shards: d.Shards, Global: d.Global, Uploads: d.Uploads,
-		StartsAt: d.StartsAt, EndsAt: d.EndsAt, Takes: d.Takes, Late: late, LatestEnd: d.LatestEnd, WindowHours: d.WindowHours, ChangeStream: d.ChangeStream, ReviewAbove: d.ReviewAbove, Unit: d.Unit,
+		StartsAt: d.StartsAt, EndsAt: d.EndsAt, Takes: d.Takes, Late: late, LatestEnd: d.LatestEnd, WindowHours: d.WindowHours, ChangeStream: d.ChangeStream, ReviewAbove: d.ReviewAbove, HoldAbove: d.HoldAbove, Unit: d.Unit,
 	}, in.isDryRun())
 	if err != nil {
 		return nil, err

@@ -34,6 +34,7 @@ var statusOf = map[models.Code]int{
 	models.CodeChoiceLimit:       http.StatusConflict,
 	models.CodeCorrectionExists:  http.StatusConflict,
 	models.CodeGroupFull:         http.StatusConflict,
+	models.CodeHoldChanged:       http.StatusConflict,
 	models.CodeGroupLimit:        http.StatusConflict,
 	models.CodeUserExists:        http.StatusConflict,
 	models.CodeBoardKind:         http.StatusConflict,

@@ -11,7 +11,7 @@ import (
 	"stepboard/services/rankings/ranking"
 )
 
-const noPlace = `{"score":null,"reached_at":null,"global_rank":null,"global_total":7,"friends_rank":null,"friends_total":0,"percentile":null,"correction":null}`
+const noPlace = `{"score":null,"reached_at":null,"global_rank":null,"global_total":7,"friends_rank":null,"friends_total":0,"percentile":null,"correction":null,"held":null}`
 
 // With include=me the answer to an upload has the user's place on the newest accepted day, read
 // with every write. It is null if the upload is queued, and if it can't be read.
@@ -21,14 +21,14 @@ func TestUploadsIncludeMe(t *testing.T) {
 		request = "POST /v1/boards/steps/scores?include=me"
 		single  = `{"date":"2026-11-20","score":5}`
 		list    = `{"scores":[{"date":"2026-11-19","score":4},{"date":"2026-11-20","score":5},{"date":"2026-11-18","score":3},{"date":"2026-11-21","score":3}]}`
-		first   = `{"accepted":[{"date":"2026-11-20","score":5,"reached_at":"2026-11-20T04:00:00.000Z"}],"rejected":[],`
+		first   = `{"accepted":[{"date":"2026-11-20","score":5,"reached_at":"2026-11-20T04:00:00.000Z","held":false}],"rejected":[],`
 	)
 	late := []*ingest.ItemError{itemError(3, models.CodeDateInFuture)}
 	accept := "Accept steps [{User:1001 Date:2026-11-20 Score:5}]"
 	me := `Me steps 2026-11-20 viewer=1001 limit=0 cursor="" with every write`
 	fake := func(queued bool, rejected []*ingest.ItemError) func(*recorder) handlers.Config {
 		return func(r *recorder) handlers.Config {
-			return handlers.Config{Boards: stepsBoards(t), Scores: scores{r, queued, rejected}, Rankings: rankings{r, ranking.Summary{GlobalTotal: 7}}}
+			return handlers.Config{Boards: stepsBoards(t), Scores: scores{recorder: r, queued: queued, rejected: rejected}, Rankings: rankings{r, ranking.Summary{GlobalTotal: 7}}}
 		}
 	}
 	runCases(t, fake(false, nil), []testCase{

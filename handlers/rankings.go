@@ -215,6 +215,7 @@ type standing struct {
 	Percentile   *float64          `json:"percentile" doc:"100 × others below ÷ others, rounded down to 0.1; 100 if there are no others" example:"94"`
 
 	Correction *ranking.Correction `json:"correction" enum:"set,excluded" doc:"What an operator has made of the score: set to a worse one, or excluded from the ranking. Null for nothing"`
+	Held       *ranking.Held       `json:"held" doc:"A total of the user that is unusually large and counts only once an operator has looked at it; null for none. Nobody else is shown it"`
 }
 
 func (h *rankingHandlers) me(ctx context.Context, q ranking.Query, _ *DayInput) (*output[standing], error) {

@@ -219,7 +219,7 @@ func TestMe(t *testing.T) {
 	today := []string{`Me steps today viewer=1001 limit=0 cursor=""`}
 	runCases(t, config, []testCase{
 		{"a user", "1001", request, "", nil, today, `200 {"score":5,"reached_at":"2026-11-20T04:00:00.000Z","global_rank":2,"global_total":3,` +
-			`"friends_rank":null,"friends_total":1,"percentile":50.5,"correction":null}`},
+			`"friends_rank":null,"friends_total":1,"percentile":50.5,"correction":null,"held":null}`},
 		{"a past day", "1001", request + "?date=2026-11-19", "", nil, []string{`Me steps 2026-11-19 viewer=1001 limit=0 cursor=""`}, "200 …"},
 		{"a service for nobody", "service", request, "", nil, nil,
 			"422 validation_failed: query.user_id: a service token must name the user that it acts for"},

@@ -46,6 +46,7 @@ type Config struct {
 	Archives     ArchiveService
 	DeadLetters  DeadLetterService
 	Reviews      ReviewService
+	Holds        HoldService
 	Corrections  CorrectionService
 	Deliveries   DeliveryService
 	Erasures     ErasureService
@@ -215,6 +216,11 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	reviews := &reviewHandlers{c.Reviews, c.Cursors}
 	register(api, "GET /v1/admin/reviews", byAdmin, reviews.list, listReviews)
 	registerAudited(api, c.Audit, "POST /v1/admin/reviews/{id}/dismiss", reviews.dismiss, dismissReview)
+
+	holds := &holdHandlers{c.Holds, c.Cursors}
+	register(api, "GET /v1/admin/holds", byAdmin, holds.list, listHolds)
+	registerAudited(api, c.Audit, "POST /v1/admin/holds/{id}/release", holds.release, releaseHold)
+	registerAudited(api, c.Audit, "POST /v1/admin/holds/{id}/reject", holds.reject, rejectHold)
 	deliveries := &deliveryHandlers{c.Deliveries, c.Cursors}
 	register(api, "GET /v1/admin/webhooks/deliveries", byAdmin, deliveries.list, listDeliveries)
 	registerAudited(api, c.Audit, "POST /v1/admin/webhooks/deliveries/{id}/replay", deliveries.replay, replayDelivery)

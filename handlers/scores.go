@@ -80,6 +80,7 @@ type acceptedTotal struct {
 	Date      string           `json:"date" format:"date" doc:"The day" example:"2026-11-20"`
 	Score     int64            `json:"score" doc:"The total" example:"12345"`
 	ReachedAt models.Timestamp `json:"reached_at" format:"date-time" doc:"The server's time on accepting it; it decides among equal scores, unless a better total is stored already"`
+	Held      bool             `json:"held" doc:"Whether it counts only once an operator has looked at it, because it is unusually large; GET /v1/boards/{board}/me shows it meanwhile"`
 }
 
 // rejectedDayTotal is an upload of a list that was rejected.
@@ -113,7 +114,9 @@ func (h *scoreHandlers) upload(ctx context.Context, user models.UserID, in *uplo
 		return nil, uploads.refusal(rejected)
 	}
 	h.accepted.WithLabelValues(in.Board).Add(float64(len(accepted)))
-	days := answersOf(accepted, func(a ingest.Accepted) acceptedTotal { return acceptedTotal{a.Date.String(), a.Score, a.ReachedAt} })
+	days := answersOf(accepted, func(a ingest.Accepted) acceptedTotal {
+		return acceptedTotal{a.Date.String(), a.Score, a.ReachedAt, a.Held}
+	})
 	answer := acceptedTotals{Accepted: days, Rejected: uploads.rejectedDays(rejected)}
 	if in.Include != "" {
 		answer.Me = new(*standing)

@@ -20,6 +20,7 @@ type scores struct {
 	*recorder
 	queued   bool
 	rejected []*ingest.ItemError
+	held     bool
 }
 
 func (s scores) Accept(_ context.Context, board string, uploads []ingest.Upload) ([]ingest.Accepted, []*ingest.ItemError, error) {
@@ -37,7 +38,7 @@ func (s scores) accept(method, board string, uploads []ingest.Upload) ([]ingest.
 	var accepted []ingest.Accepted
 	for i, u := range uploads {
 		if !slices.ContainsFunc(s.rejected, func(r *ingest.ItemError) bool { return r.Index == i }) {
-			accepted = append(accepted, ingest.Accepted{Date: u.Date, Score: u.Score, ReachedAt: models.TimestampOf(noon)})
+			accepted = append(accepted, ingest.Accepted{Index: i, Held: s.held, Date: u.Date, Score: u.Score, ReachedAt: models.TimestampOf(noon)})
 		}
 	}
 	return accepted, s.rejected, nil
@@ -64,7 +65,7 @@ func TestUploadScores(t *testing.T) {
 		request = "POST /v1/boards/steps/scores"
 		single  = `{"date":"2026-11-20","score":5}`
 		list    = `{"scores":[{"date":"2026-11-19","score":4},{"date":"2026-11-20","score":5}]}`
-		first   = `{"date":"2026-11-20","score":5,"reached_at":"2026-11-20T04:00:00.000Z"}`
+		first   = `{"date":"2026-11-20","score":5,"reached_at":"2026-11-20T04:00:00.000Z","held":false}`
 	)
 	config := func(r *recorder) handlers.Config {
 		return handlers.Config{Scores: scores{recorder: r}, Boards: stepsBoards(t)}
@@ -74,7 +75,7 @@ func TestUploadScores(t *testing.T) {
 	runCases(t, config, []testCase{
 		{"one total", "1001", request, single, nil, one, `200 {"accepted":[` + first + `],"rejected":[]}`},
 		{"two totals", "1001", request, list, nil, two,
-			`200 {"accepted":[{"date":"2026-11-19","score":4,"reached_at":"2026-11-20T04:00:00.000Z"},` + first + `],"rejected":[]}`},
+			`200 {"accepted":[{"date":"2026-11-19","score":4,"reached_at":"2026-11-20T04:00:00.000Z","held":false},` + first + `],"rejected":[]}`},
 		{"a service for a user", "service", request + "?user_id=1001", single, nil, one, `200 {"accepted":[` + first + `],"rejected":[]}`},
 		{"a service for nobody", "service", request, single, nil, nil,
 			"422 validation_failed: query.user_id: a service token must name the user that it acts for"},
@@ -139,7 +140,7 @@ func TestUploadScoresRejects(t *testing.T) {
 	fake := scores{recorder: &recorder{}, rejected: []*ingest.ItemError{itemError(0, models.CodeDateClosed), itemError(2, models.CodeDateInFuture)}}
 	registry := prometheus.NewRegistry()
 	got := send(t, newAPI(t, handlers.Config{Scores: fake, Boards: stepsBoards(t), Registry: registry}), "1001", "POST /v1/boards/steps/scores", list)
-	want := `200 {"accepted":[{"date":"2026-11-20","score":5,"reached_at":"2026-11-20T04:00:00.000Z"}],"rejected":[` + closed + `,` + early + `]}`
+	want := `200 {"accepted":[{"date":"2026-11-20","score":5,"reached_at":"2026-11-20T04:00:00.000Z","held":false}],"rejected":[` + closed + `,` + early + `]}`
 	if text := describe(t, got); text != want {
 		t.Errorf("answered\n\t%s\nwant\n\t%s", text, want)
 	}
@@ -172,11 +173,11 @@ func TestUploadBatch(t *testing.T) {
 		return handlers.Config{Scores: scores{recorder: r}, Boards: stepsBoards(t)}
 	}
 	runCases(t, config, []testCase{
-		{"two totals", "service", request, `{"scores":[` + ann + `,` + bob + `]}`, nil, both, `200 {"accepted":2,"rejected":[]}`},
+		{"two totals", "service", request, `{"scores":[` + ann + `,` + bob + `]}`, nil, both, `200 {"accepted":2,"rejected":[],"held":[]}`},
 		{"a broken item", "service", request, `{"scores":[` + ann + `,` + broken + `,` + bob + `]}`, nil, both,
-			`200 {"accepted":2,"rejected":[{"index":1,"code":"validation_failed","detail":"body.scores[1].score: is required"}]}`},
+			`200 {"accepted":2,"rejected":[{"index":1,"code":"validation_failed","detail":"body.scores[1].score: is required"}],"held":[]}`},
 		{"an item without a user", "service", request, `{"scores":[{"date":"2026-11-20","score":5},` + ann + `,` + bob + `]}`, nil, both,
-			`200 {"accepted":2,"rejected":[{"index":0,"code":"validation_failed","detail":"body.scores[0].user_id: is required"}]}`},
+			`200 {"accepted":2,"rejected":[{"index":0,"code":"validation_failed","detail":"body.scores[0].user_id: is required"}],"held":[]}`},
 		{"no totals", "service", request, `{"scores":[]}`, nil, nil, "422 validation_failed: body.scores: has 1 to 1000 items"},
 		{"too many totals", "service", request, `{"scores":[` + strings.Repeat(ann+",", 1000) + ann + `]}`, nil, nil,
 			"422 validation_failed: body.scores: has 1 to 1000 items"},
@@ -194,13 +195,13 @@ func TestUploadBatchRejects(t *testing.T) {
 	t.Parallel()
 	const broken = `{"date":"2026-11-20","score":5}`
 	const item = `{"user_id":"1","date":"2026-11-20","score":5}`
-	fake := scores{recorder: &recorder{}, rejected: []*ingest.ItemError{itemError(0, models.CodeDateClosed), itemError(2, models.CodeScoreOutOfRange)}}
+	fake := scores{recorder: &recorder{}, rejected: []*ingest.ItemError{itemError(0, models.CodeDateClosed), itemError(2, models.CodeScoreOutOfRange)}, held: true}
 	registry := prometheus.NewRegistry()
 	api := newAPI(t, handlers.Config{Scores: fake, Boards: stepsBoards(t), Registry: registry})
 	got := send(t, api, "service", "POST /v1/boards/steps/scores/batch", `{"scores":[`+item+`,`+broken+`,`+item+`,`+item+`]}`)
 	want := `200 {"accepted":1,"rejected":[{"index":0,"code":"date_closed","detail":"not this one"},` +
 		`{"index":1,"code":"validation_failed","detail":"body.scores[1].user_id: is required"},` +
-		`{"index":3,"code":"score_out_of_range","detail":"not this one"}]}`
+		`{"index":3,"code":"score_out_of_range","detail":"not this one"}],"held":[2]}`
 	if text := describe(t, got); text != want {
 		t.Errorf("answered\n\t%s\nwant\n\t%s", text, want)
 	}

@@ -272,11 +272,11 @@ func TestOpenAPIDescribesUserIDs(t *testing.T) {
 	checkUserID(t, "NewUserID", spec.Components.Schemas["NewUserID"].Properties["to"])
 	slices.Sort(bodies)
 	want := []string{
-		"AbsentPerson", "AuditEntry", "Champion", "Correction", "DeadLetter", "Erasure", "FoundUser", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Increment", "Inviter", "Liker", "ListedUser", "Member", "MemberIDs",
+		"AbsentPerson", "AuditEntry", "Champion", "Correction", "DeadLetter", "Erasure", "FoundUser", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Hold", "Increment", "Inviter", "Liker", "ListedUser", "Member", "MemberIDs",
 		"NewCorrection", "NewFriendRequest", "Profile", "RankedEntry", "Review", "User", "UserTotal",
 	}
-	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 76 {
-		t.Errorf("%d parameters are user ids, want 76; bodies with user ids (-want +got):\n%s", parameters, diff)
+	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 77 {
+		t.Errorf("%d parameters are user ids, want 77; bodies with user ids (-want +got):\n%s", parameters, diff)
 	}
 }
 

@@ -48,6 +48,10 @@ func EraseAgain(guard Work) Job { return transient("erase-again", time.Minute, 1
 // interval is how long after its end an event becomes final.
 func Finish(finish Work) Job { return transient("finish", 2*time.Second, time.Minute, finish) }
 
+// Holds returns the job that hands held totals that were released to the writer of uploads, if that
+// has not taken them yet. Its rows are the totals.
+func Holds(write Work) Job { return transient("holds", 5*time.Second, time.Minute, write) }
+
 // Passed returns the job that tells users who has passed them. Its rows are the users it has looked
 // at. The deadline leaves time for some millions of users; a round that takes longer begins anew.
 func Passed(every time.Duration, look Work) Job { return frequent("passed", every, time.Hour, look) }

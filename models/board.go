@@ -97,6 +97,10 @@ type Board struct {
 	// ReviewAbove is the score above which operators want to look at a score, below
 	// MaxScore; 0 for none. It also applies to existing buckets.
 	ReviewAbove int64
+	// HoldAbove is the total above which uploads are held until an operator has released them, below
+	// MaxScore; 0 for none. Only daily boards that rank the highest first may have it. It also applies
+	// to existing buckets.
+	HoldAbove int64
 	// Unit is what the scores count, a word for people such as "steps", of at most MaxUnit
 	// printable characters; empty for nothing. It also applies to existing buckets.
 	Unit string

@@ -26,6 +26,7 @@ const (
 	CodeChoiceLimit       Code = "choice_limit"
 	CodeCorrectionExists  Code = "correction_exists"
 	CodeGroupFull         Code = "group_full"
+	CodeHoldChanged       Code = "hold_changed"
 	CodeGroupLimit        Code = "group_limit"
 	CodeUserExists        Code = "user_exists"
 	CodeBoardKind         Code = "board_kind"

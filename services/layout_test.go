@@ -34,6 +34,7 @@ var ownTables = map[string][]string{
 	"boards/board":       {"hot_scores"},
 	"boards/catalog":     {"board_buckets", "boards", "bucket_states"},
 	"boards/corrections": {"corrections", "pending_corrections", "reported_scores"},
+	"boards/holds":       {"held_scores"},
 	"boards/ingest":      {"dead_letters"},
 	"boards/ledger":      {"score_events", "score_totals"},
 	"boards/results":     {"board_results"},
@@ -59,6 +60,7 @@ var permitted = map[string]string{
 	"boards/board erasures":                "scores of erased users are not stored again",
 	"boards/corrections users":             "a correction locks its user, because one holds at a time, and lists name users",
 	"platform/outcomes push_subscriptions": "the statement that writes an outcome writes a delivery for each subscription that wants it",
+	"boards/holds erasures":                "totals of erased users are not held",
 	"boards/results erasures":              "the result of an event leaves out users who were erased, in the statement that reads the totals",
 }
 

@@ -305,6 +305,72 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/holds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List held totals
+         * @description Uploaded totals above the hold_above of their board, newest first: those about which nobody has decided, or of another state. A user has one for a day, the largest. It counts only once it is released.
+         *
+         *     With a token of scope admin.
+         */
+        get: operations["listHolds"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/holds/{id}/reject": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reject a held total
+         * @description What is above the board's hold_above stays out for the user's day, unless it is released later. score is the total that was looked at: 409 if it is a larger one by now, or if the hold was released. A hold that was rejected before stays as it is.
+         *
+         *     With a token of scope admin.
+         */
+        post: operations["rejectHold"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/holds/{id}/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Release a held total
+         * @description The total counts as if it had been uploaded then, and so do later totals of the user's day; on an archived day, after the archive's next run. score is the total that was looked at: 409 if it is a larger one by now. A hold that was released before stays as it is.
+         *
+         *     With a token of scope admin.
+         */
+        post: operations["releaseHold"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/admin/reviews": {
         parameters: {
             query?: never;
@@ -1640,6 +1706,8 @@ export interface components {
              * @example 2026-11-20
              */
             date: string;
+            /** @description Whether it counts only once an operator has looked at it, because it is unusually large; GET /v1/boards/{board}/me shows it meanwhile */
+            held: boolean;
             /**
              * Format: date-time
              * @description The server's time on accepting it; it decides among equal scores, unless a better total is stored already
@@ -1770,6 +1838,8 @@ export interface components {
              * @example 999
              */
             accepted: number;
+            /** @description The positions, from 0, of accepted totals that count only once an operator has looked at them, because they are unusually large */
+            held: number[];
             /** @description The items that were not accepted */
             rejected: components["schemas"]["RejectedTotal"][];
         };
@@ -1959,6 +2029,11 @@ export interface components {
              * @enum {string}
              */
             global: "users" | "service";
+            /**
+             * Format: int64
+             * @description Uploads of totals above this are held; 0 for none
+             */
+            hold_above: number;
             /**
              * @description daily: a total for each day, the best counts; event: increments, from its start to its end; rolling: those of the last hours add up
              * @enum {string}
@@ -2312,7 +2387,7 @@ export interface components {
          * @description The kind of error, for a program
          * @enum {string}
          */
-        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "correction_exists" | "event_final" | "event_id_conflict" | "friend_limit" | "group_full" | "group_limit" | "user_exists" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "occurred_at_invalid" | "score_out_of_range" | "span_too_large" | "utc_offset_required" | "validation_failed" | "busy" | "rate_limited" | "request_limit" | "internal" | "unavailable";
+        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "correction_exists" | "event_final" | "event_id_conflict" | "friend_limit" | "group_full" | "group_limit" | "hold_changed" | "user_exists" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "occurred_at_invalid" | "score_out_of_range" | "span_too_large" | "utc_offset_required" | "validation_failed" | "busy" | "rate_limited" | "request_limit" | "internal" | "unavailable";
         ExplainedCorrection: {
             /**
              * @description set: the score was replaced by one that ranks no better; exclude: the user is not ranked
@@ -2603,6 +2678,20 @@ export interface components {
             /** @description The through of the next call, which goes on with older ones; null if all were handled */
             next_through: string | null;
         };
+        Held: {
+            /**
+             * Format: date-time
+             * @description When it was uploaded
+             * @example 2026-11-20T13:00:00.123Z
+             */
+            reached_at: string;
+            /**
+             * Format: int64
+             * @description The largest held total of the day
+             * @example 98800
+             */
+            score: number;
+        };
         History: {
             /** @description Newest first; days without a score are left out */
             entries: components["schemas"]["HistoryEntry"][];
@@ -2645,6 +2734,81 @@ export interface components {
              * @enum {string}
              */
             source: "hot" | "archive";
+        };
+        Hold: {
+            /** @description The board's name */
+            board: string;
+            /**
+             * Format: int64
+             * @description The score that counts now; null for none
+             */
+            counting: number | null;
+            /**
+             * Format: date
+             * @description The day
+             * @example 2026-11-20
+             */
+            date: string;
+            /**
+             * Format: date-time
+             * @description When it was decided; null while it is open
+             */
+            decided_at: string | null;
+            /** @description The sub of the token by which it was decided; null likewise */
+            decided_by: string | null;
+            /**
+             * Format: date-time
+             * @description When a total of the day was first held
+             */
+            held_at: string;
+            /** @description The hold's id in other calls */
+            id: string;
+            /** @description What the user is told, or empty; null likewise */
+            message: string | null;
+            /** @description Empty while unset, and without a user */
+            nickname: string;
+            /** @description Whether it is released and has yet to be written, because a store is away. An archived day shows it after the archive's next run */
+            pending: boolean;
+            /**
+             * Format: date-time
+             * @description When it was uploaded
+             */
+            reached_at: string;
+            /** @description Why, for other operators; null likewise */
+            reason: string | null;
+            /**
+             * Format: int64
+             * @description The largest total that was held; of a released hold the one that was released
+             */
+            score: number;
+            /**
+             * @description open: nobody has decided; rejected: it does not count, but may be released; released: it and later totals of the day count
+             * @enum {string}
+             */
+            state: "open" | "rejected" | "released";
+            /** @description The user; null if no such user exists */
+            user_id: string | null;
+        };
+        HoldDecision: {
+            /** @description What the user is told */
+            message?: string;
+            /**
+             * @description Why, for other operators
+             * @example a marathon
+             */
+            reason: string;
+            /**
+             * Format: int64
+             * @description The total that was looked at
+             * @example 98800
+             */
+            score: number;
+        };
+        HoldPage: {
+            /** @description This page, newest first */
+            holds: components["schemas"]["Hold"][];
+            /** @description Where the next page begins; null on the last */
+            next_cursor: string | null;
         };
         Increment: {
             /**
@@ -2903,6 +3067,11 @@ export interface components {
              * @enum {string}
              */
             global: "users" | "service";
+            /**
+             * Format: int64
+             * @description Uploads of totals above this are held, see GET /v1/admin/holds; less than max_score; 0 for none; daily boards with order high only
+             */
+            hold_above?: number;
             /**
              * @description daily, event or rolling
              * @enum {string}
@@ -3487,6 +3656,8 @@ export interface components {
              * @example 2000
              */
             global_total: number;
+            /** @description A total of the user that is unusually large and counts only once an operator has looked at it; null for none. Nobody else is shown it */
+            held: components["schemas"]["Held"];
             /**
              * Format: double
              * @description 100 × others below ÷ others, rounded down to 0.1; 100 if there are no others
@@ -4278,6 +4449,28 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"] & {
                     /** @enum {string} */
                     code: "group_limit";
+                };
+            };
+        };
+        /** @description Conflict: hold_changed */
+        HoldChanged: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Conflict",
+                 *       "status": 409,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "hold_changed",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "hold_changed";
                 };
             };
         };
@@ -5197,6 +5390,126 @@ export interface operations {
             400: components["responses"]["InvalidCursor"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listHolds: {
+        parameters: {
+            query?: {
+                /** @description Those in this state */
+                state?: "open" | "rejected" | "released";
+                /** @description Those on this board only */
+                board?: string;
+                /** @description Those of this user only */
+                user_id?: string;
+                /** @description Most entries of a page */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HoldPage"];
+                };
+            };
+            400: components["responses"]["InvalidCursor"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    rejectHold: {
+        parameters: {
+            query?: {
+                /** @description Change nothing, and only say what would change */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The hold's id */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HoldDecision"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Hold"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["HoldChanged"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    releaseHold: {
+        parameters: {
+            query?: {
+                /** @description Change nothing, and only say what would change */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description The hold's id */
+                id: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HoldDecision"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Hold"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["HoldChanged"];
+            413: components["responses"]["BodyTooLarge"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];

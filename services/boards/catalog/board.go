@@ -82,6 +82,12 @@ func NewBoard(def models.Board) (*Board, error) {
 	if def.ReviewAbove < 0 || def.ReviewAbove >= def.MaxScore {
 		return fail("review_above", "%d is outside 0 … %d, one less than max_score", def.ReviewAbove, def.MaxScore-1)
 	}
+	if def.HoldAbove != 0 && (def.Kind != models.KindDaily || def.Order == models.OrderLow) {
+		return fail("hold_above", "only daily boards that rank the highest score first have it")
+	}
+	if def.HoldAbove < 0 || def.HoldAbove >= def.MaxScore {
+		return fail("hold_above", "%d is outside 0 … %d, one less than max_score", def.HoldAbove, def.MaxScore-1)
+	}
 	if !validUnit(def.Unit) {
 		return fail("unit", "%q is not a word of at most %d printable characters, without spaces at its ends", def.Unit, models.MaxUnit)
 	}

@@ -46,7 +46,7 @@ func (s *Store) define(ctx context.Context, boards []*Board, update bool) error 
 // settingColumns are the columns of a definition that settings may change.
 var settingColumns = []string{
 	"time_zone", "open_days", "max_score", "shards", "global", "starts_at", "ends_at", "takes", "late", "latest_end",
-	"window_hours", "change_stream", "review_above", "unit", "uploads", "from_settings",
+	"window_hours", "change_stream", "review_above", "hold_above", "unit", "uploads", "from_settings",
 }
 
 // defineOne stores the definition of one board. An end that was set before stays if it is later.

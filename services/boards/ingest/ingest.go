@@ -1,9 +1,12 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"stepboard/models"
@@ -22,22 +25,53 @@ type Upload struct {
 
 // Accepted is an upload as it was accepted.
 type Accepted struct {
+	// Index is the upload's index, from 0.
+	Index     int
 	Date      models.Date
 	Score     int64
 	ReachedAt models.Timestamp
+	// Held reports whether it counts only once an operator has released it.
+	Held bool
+}
+
+// HeldTotal is a total above its board's HoldAbove. A call has one for each key, the largest.
+type HeldTotal struct {
+	HeldKey
+	Day   models.Date
+	Score int64
+}
+
+// HeldKey names a user's day of a board.
+type HeldKey struct {
+	Bucket string
+	User   models.RowID
+}
+
+// Compare orders totals by their keys.
+func (t HeldTotal) Compare(other HeldTotal) int {
+	return cmp.Or(cmp.Compare(t.Bucket, other.Bucket), cmp.Compare(t.User, other.User))
+}
+
+// Holds keeps totals until an operator has released them. Implemented by holds.Store.
+type Holds interface {
+	// Hold stores totals of a board that were uploaded now, each unless a larger one of its key is
+	// stored. It returns the keys that are released: their totals are not held and count.
+	// CodeUnavailable if SQL is away.
+	Hold(ctx context.Context, board string, now models.Timestamp, totals []HeldTotal) (released map[HeldKey]bool, err error)
 }
 
 // Service accepts uploads. Safe for concurrent use.
 type Service struct {
 	catalog   *catalog.Catalog
 	directory models.Ensurer
+	holds     Holds
 	writer    *Writer
 	clock     models.Clock
 }
 
-// New returns a service that hands uploads to a writer.
-func New(c *catalog.Catalog, directory models.Ensurer, writer *Writer, clock models.Clock) *Service {
-	return &Service{catalog: c, directory: directory, writer: writer, clock: clock}
+// New returns a service that hands uploads to a writer, or to holds.
+func New(c *catalog.Catalog, directory models.Ensurer, holds Holds, writer *Writer, clock models.Clock) *Service {
+	return &Service{catalog: c, directory: directory, holds: holds, writer: writer, clock: clock}
 }
 
 // Queued reports whether accepted updates reach their board some time later.
@@ -46,7 +80,8 @@ func (s *Service) Queued() bool { return s.writer.queued }
 // Accept takes the valid uploads of a user's call, and returns an error for each of
 // the others, with its index: CodeDateClosed, CodeDateInFuture or CodeScoreOutOfRange.
 // One call of the writer. If it fails as a whole, none of the uploads is promised to be
-// applied.
+// applied. Totals above the board's HoldAbove cost one statement before that, which fails with
+// CodeUnavailable while SQL is away.
 func (s *Service) Accept(ctx context.Context, board string, uploads []Upload) ([]Accepted, []*ItemError, error) {
 	return s.accept(ctx, s.writer.uploads, board, uploads)
 }
@@ -75,6 +110,7 @@ func (s *Service) accept(ctx context.Context, lanes *batch.Lanes[models.Raise], 
 		var known *models.Error
 		switch {
 		case err == nil:
+			done.Index = i
 			raises, users, accepted = append(raises, raise), append(users, u.User), append(accepted, done)
 		case errors.As(err, &known) && aboutItem(known.Code):
 			rejected = append(rejected, &ItemError{Index: i, Err: known})
@@ -88,10 +124,48 @@ func (s *Service) accept(ctx context.Context, lanes *batch.Lanes[models.Raise], 
 	if err := s.assignRows(ctx, raises, users); err != nil {
 		return nil, nil, err
 	}
-	if err := lanes.Submit(ctx, raises); err != nil {
-		return nil, nil, err
+	if b.HoldAbove > 0 {
+		if raises, err = s.hold(ctx, b, raises, accepted, now); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(raises) > 0 {
+		if err := lanes.Submit(ctx, raises); err != nil {
+			return nil, nil, err
+		}
 	}
 	return accepted, rejected, nil
+}
+
+// hold stores the totals above the board's HoldAbove, marks them, and returns the raises of all
+// others and of those that are released.
+func (s *Service) hold(
+	ctx context.Context, b *catalog.Board, raises []models.Raise, accepted []Accepted, now models.Timestamp,
+) ([]models.Raise, error) {
+	largest := make(map[HeldKey]HeldTotal)
+	for i, a := range accepted {
+		if a.Score > b.HoldAbove {
+			key := HeldKey{raises[i].Bucket.Name, raises[i].User}
+			if a.Score > largest[key].Score {
+				largest[key] = HeldTotal{key, a.Date, a.Score}
+			}
+		}
+	}
+	if len(largest) == 0 {
+		return raises, nil
+	}
+	released, err := s.holds.Hold(ctx, b.Name, now, slices.Collect(maps.Values(largest)))
+	if err != nil {
+		return nil, err
+	}
+	counting := raises[:0]
+	for i, raise := range raises {
+		accepted[i].Held = accepted[i].Score > b.HoldAbove && !released[HeldKey{raise.Bucket.Name, raise.User}]
+		if !accepted[i].Held {
+			counting = append(counting, raise)
+		}
+	}
+	return counting, nil
 }
 
 // aboutItem reports whether an error of this code rejects an upload alone.

@@ -44,7 +44,7 @@ func newService(t *testing.T, env *testenv.Env) (*ingest.Service, *writer) {
 	s := &writer{}
 	w := ingest.Direct(s, func(store ingest.Store) ingest.Store { return store })
 	t.Cleanup(w.Close)
-	return ingest.New(c, testenv.Numbers{}, w, env.Clock.Now), s
+	return ingest.New(c, testenv.Numbers{}, nil, w, env.Clock.Now), s
 }
 
 func day(text string) models.Date { return testenv.Must(models.ParseDate(text)) }
@@ -64,7 +64,7 @@ func TestAcceptStampsWithTheServersTime(t *testing.T) {
 		at := models.TimestampOf(testenv.Noon.Add(123 * time.Millisecond))
 		want := []ingest.Accepted{
 			{Date: day("2026-11-20"), Score: 15_000, ReachedAt: at},
-			{Date: day("2026-11-18"), Score: 0, ReachedAt: at},
+			{Index: 1, Date: day("2026-11-18"), Score: 0, ReachedAt: at},
 		}
 		if diff := cmp.Diff(want, accepted); diff != "" {
 			t.Error(diff)

@@ -5,11 +5,12 @@ import (
 
 	"stepboard/models"
 	"stepboard/services/boards/board"
+	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/score"
 )
 
 // Summary is a user's position in a bucket, among all users and among friends.
-// If the user has no score, all fields but the totals and the correction are nil.
+// If the user has no score, all fields but the totals, the correction and what is held are nil.
 type Summary struct {
 	Score        *int64
 	ReachedAt    *models.Timestamp
@@ -20,6 +21,14 @@ type Summary struct {
 	Percentile   *float64
 	// Correction says what an operator has made of the user's score; nil for nothing.
 	Correction *Correction
+	// Held is what the user has uploaded for the bucket and waits for an operator; nil for nothing.
+	Held *Held
+}
+
+// Held is a total that does not count until an operator has released it.
+type Held struct {
+	Score     int64            `json:"score" doc:"The largest held total of the day" example:"98800"`
+	ReachedAt models.Timestamp `json:"reached_at" format:"date-time" doc:"When it was uploaded" example:"2026-11-20T13:00:00.123Z"`
 }
 
 // Correction says what an operator has made of a user's score.
@@ -35,7 +44,7 @@ const (
 
 // Me returns the viewer's summary. Two round trips to Redis, and a third if the bucket has several
 // shards; none if the bucket's order is in memory. One round trip and three queries if the bucket
-// is archived.
+// is archived. Boards with a HoldAbove cost one query more.
 func (s *Service) Me(ctx context.Context, q Query) (summary *Summary, err error) {
 	r, err := s.resolve(ctx, q, "me")
 	if err != nil {
@@ -71,6 +80,9 @@ func (s *Service) summary(ctx context.Context, r *request, a *attempt) (*Summary
 	if summary.Correction, err = s.correctionOf(ctx, a.place, r.viewer); err != nil {
 		return nil, err
 	}
+	if summary.Held, err = s.heldOf(ctx, r.board, a.bucket, r.viewer); err != nil {
+		return nil, err
+	}
 	if friends.MyRank == 0 || w.rank == 0 {
 		return summary, nil
 	}
@@ -96,6 +108,18 @@ func (s *Service) correctionOf(ctx context.Context, at place, user models.RowID)
 		correction = CorrectionExcluded
 	}
 	return &correction, nil
+}
+
+// heldOf returns the open hold of a user in a bucket; nil for none.
+func (s *Service) heldOf(ctx context.Context, b *catalog.Board, bucket *models.Bucket, user models.RowID) (*Held, error) {
+	if b.HoldAbove == 0 || user == 0 {
+		return nil, nil //nolint:nilnil // most boards have none
+	}
+	open, err := s.o.Holds.Open(ctx, bucket, user)
+	if err != nil || open == nil {
+		return nil, err
+	}
+	return &Held{open.Score, models.TimestampOf(open.ReachedAt)}, nil
 }
 
 // Percentile returns 100 × the number of users ranked below ÷ the number of all

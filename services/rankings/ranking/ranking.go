@@ -29,6 +29,7 @@ import (
 	"stepboard/services/boards/board"
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/corrections"
+	"stepboard/services/boards/holds"
 	"stepboard/services/people/groups"
 	"stepboard/services/people/privacy"
 	"stepboard/services/platform/cursor"
@@ -129,6 +130,8 @@ type Options struct {
 	Rules *corrections.Rules
 	// Corrections may be nil.
 	Corrections *corrections.Service
+	// Holds may be nil if no board has a HoldAbove.
+	Holds *holds.Service
 	// Whole returns an error while Redis may lack updates of a bucket that will be applied
 	// again. It may be nil. One round trip.
 	Whole func(ctx context.Context, bucket *models.Bucket) error
