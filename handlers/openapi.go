@@ -86,7 +86,7 @@ func describeMore(spec *huma.OpenAPI) {
 	schemas := spec.Components.Schemas.Map()
 	// A reference to an object can't be marked nullable.
 	for _, object := range []*huma.Schema{
-		schemas["Ranking"].Properties["me"], schemas["Ranking"].Properties["champion"], schemas["Summary"].Properties["best"],
+		schemas["Ranking"].Properties["me"], schemas["Ranking"].Properties["champion"], schemas["Summary"].Properties["best"], schemas["Standing"].Properties["held"],
 		schemas["BoardBucket"].Properties["last_run"], schemas["User"].Properties["erasure"],
 		schemas["Group"].Properties["challenge"], schemas["GroupPage"].Properties["challenge"],
 		schemas["Explanation"].Properties["reported"], schemas["Explanation"].Properties["pending"], schemas["Explanation"].Properties["correction"],

@@ -44,9 +44,10 @@ func (p people) values() []string {
 }
 
 const (
-	newProfile = `{"nickname":"Ann"}`
-	anyReason  = `{"reason":"a test"}`
-	unknownID  = "999999" // the id of nothing
+	newProfile  = `{"nickname":"Ann"}`
+	anyReason   = `{"reason":"a test"}`
+	anyDecision = `{"reason":"a test","score":1}`
+	unknownID   = "999999" // the id of nothing
 )
 
 // matrix has an entry for each operation.
@@ -139,6 +140,9 @@ func matrix() map[string]access {
 		"POST /v1/admin/corrections/{id}/lift":           {by: operators, own: 404, id: unknownID, body: anyReason},
 		"GET /v1/admin/reviews":                          {by: operators, own: 200},
 		"POST /v1/admin/reviews/{id}/dismiss":            {by: operators, own: 404, id: unknownID, body: anyReason},
+		"GET /v1/admin/holds":                            {by: operators, own: 200},
+		"POST /v1/admin/holds/{id}/release":              {by: operators, own: 404, id: unknownID, body: anyDecision},
+		"POST /v1/admin/holds/{id}/reject":               {by: operators, own: 404, id: unknownID, body: anyDecision},
 		"GET /v1/admin/dead-letters":                     {by: operators, own: 200},
 		"POST /v1/admin/dead-letters/{id}/replay":        {by: operators, own: 404, id: unknownID},
 		"DELETE /v1/admin/dead-letters/{id}":             {by: operators, own: 204, id: unknownID},

@@ -150,7 +150,7 @@ func newErasable(t *testing.T, env *testenv.Env) *server {
 	t.Helper()
 	setFirstRow(t, env, zedRow)
 	s := newServer(t, env, withEvents, newBackend(t).use, func(c *config.Config) {
-		c.Boards[0].ReviewAbove = 60_000
+		c.Boards[0].ReviewAbove, c.Boards[0].HoldAbove = 60_000, 90_000
 		c.Push = config.Push{Subject: "mailto:ops@example.com", PrivateNetwork: true}
 	})
 	s.waitForStartJobs()
@@ -171,6 +171,7 @@ func newErasable(t *testing.T, env *testenv.Env) *server {
 	testenv.Must(s.app.Reviews.Find(t.Context()))
 	s.correct(`{"board":"steps","date":null,"user_id":%q,"kind":"exclude","reason":"again","message":"zed|4711, again"}`, zed)
 	s.uploadDay(today, map[models.UserID]int{zed: 80_001})
+	s.uploadDay(today, map[models.UserID]int{zed: 90_001}) // is held
 	s.want(s.service("POST", "/v1/boards/gifts/increments", zedEvent), 200, nil)
 	s.want(s.service("POST", "/v1/boards/active/increments", strings.Replace(zedEvent, "gift-1", "step-1", 1)), 200, nil)
 
@@ -266,7 +267,7 @@ func TestErasure(t *testing.T) {
 	before := s.traces()
 	for _, name := range []string{
 		"users", "renames", "friendships", "friend_requests", "privacy_choices", "groups", "group_members", "archived_scores",
-		"score_events", "score_totals", "likes", "corrections", "reported_scores", "reviews", "audit_log", "dead_letters",
+		"score_events", "score_totals", "likes", "corrections", "reported_scores", "reviews", "held_scores", "audit_log", "dead_letters",
 		"webhook_deliveries", "push_subscriptions", "board", "user", "user-id", "friends", "not-shown", "group",
 	} {
 		if !slices.ContainsFunc(before, func(found string) bool { return strings.HasPrefix(found, name) }) {
@@ -311,7 +312,7 @@ func (s *server) checkExport() {
 	}
 	for _, name := range []string{
 		"profile", "former_ids", "current_scores", "friends", "friend_requests", "choices", "groups", "likes_given", "likes_received", "archived_scores", "increments", "totals", "corrections",
-		"reported_scores", "reviews", "operator_actions", "dead_letters", "webhooks", "push_subscriptions", "push_browsers",
+		"reported_scores", "reviews", "held_scores", "operator_actions", "dead_letters", "webhooks", "push_subscriptions", "push_browsers",
 	} {
 		if list, _ := sections[name].([]any); len(list) == 0 {
 			s.t.Errorf("the export has no %s: %v", name, sections[name])

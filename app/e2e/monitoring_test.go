@@ -98,7 +98,9 @@ func writeRules(t *testing.T, queries map[string]string) {
 func TestMonitoringUsesExportedMetrics(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
-	s := newServer(t, env, newBackend(t).use, func(c *config.Config) { c.Ingest.Mode, c.Boards[0].ReviewAbove = "redis", 60_000 })
+	s := newServer(t, env, newBackend(t).use, func(c *config.Config) {
+		c.Ingest.Mode, c.Boards[0].ReviewAbove, c.Boards[0].HoldAbove = "redis", 60_000, 90_000
+	})
 	s.want(s.as("1", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":1}`), 202, nil)
 	queries := readQueries(t)
 	writeRules(t, queries)

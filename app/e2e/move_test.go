@@ -101,6 +101,7 @@ func (s *server) fill() {
 	if _, err := s.app.Reviews.Find(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
+	s.uploadDay(harness.NoonDay+5, map[models.UserID]int{movedUser(7): 60_000}) // is held
 	// Something comes late for a day that is archived.
 	late := harness.DayBucket(s.t, s.env, "2026-11-20")
 	row := harness.Rows(s.t, s.env.Gorm, []models.UserID{movedUser(20)})[0]
@@ -143,7 +144,7 @@ func (s *server) ask(before map[string]string) map[string]string {
 			}
 		}
 	}
-	for _, path := range []string{"/v1/admin/corrections", "/v1/admin/reviews", "/v1/admin/audit", "/v1/admin/archives", "/v1/admin/erasures",
+	for _, path := range []string{"/v1/admin/corrections", "/v1/admin/reviews", "/v1/admin/holds", "/v1/admin/audit", "/v1/admin/archives", "/v1/admin/erasures",
 		"/v1/admin/boards/steps/buckets?from=2026-11-20&to=2026-11-25", "/v1/admin/users/u%7C1", "/v1/admin/users/renamed"} {
 		answers[path] = s.stable(s.admin("GET", path, nil))
 	}
@@ -164,7 +165,7 @@ func TestMove(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	settings := func(c *config.Config) {
 		c.Push = config.Push{Subject: "mailto:ops@example.com", PrivateNetwork: true}
-		c.Boards[0].ReviewAbove = 2000
+		c.Boards[0].ReviewAbove, c.Boards[0].HoldAbove = 2000, 50_000
 		c.Webhooks = []config.Webhook{{URL: "http://127.0.0.1:1/", Secrets: []string{webhookSecret}, PrivateNetwork: true}} // nobody listens
 	}
 	withoutJobs := func(o *app.Options) { o.Roles = app.Roles{API: true} } // nothing changes between calls

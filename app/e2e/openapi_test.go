@@ -60,6 +60,7 @@ func TestOpenAPI(t *testing.T) {
 		"GET /v1/admin/archives", "POST /v1/admin/archives", "GET /v1/admin/dead-letters", "POST /v1/admin/dead-letters/{id}/replay",
 		"DELETE /v1/admin/dead-letters/{id}", "POST /v1/admin/dead-letters/replay", "POST /v1/admin/dead-letters/delete", "POST /v1/boards/{board}/increments", "POST /v1/admin/boards", "GET /v1/admin/boards/{board}", "PUT /v1/admin/boards/{board}",
 		"GET /v1/admin/reviews", "POST /v1/admin/reviews/{id}/dismiss",
+		"GET /v1/admin/holds", "POST /v1/admin/holds/{id}/release", "POST /v1/admin/holds/{id}/reject",
 		"POST /v1/admin/corrections", "POST /v1/admin/corrections/{id}/lift", "GET /v1/admin/corrections",
 		"GET /v1/admin/audit", "GET /v1/admin/status", "GET /v1/admin/boards/{board}/buckets", "GET /v1/admin/users", "GET /v1/admin/users/{id}", "GET /v1/admin/users/{id}/explain", "GET /v1/boards/{board}/me/explain",
 		"GET /v1/boards/{board}/likes/{id}", "PUT /v1/boards/{board}/likes/{id}", "DELETE /v1/boards/{board}/likes/{id}",
@@ -101,7 +102,7 @@ func TestOpenAPI(t *testing.T) {
 			if types, ok := p.Type.([]any); ok && slices.Contains(types, any("null")) {
 				nullable[name+"."+property] = true
 			}
-			if len(p.OneOf) == 2 && (p.OneOf[0].Ref == "#/components/schemas/RankedEntry" || p.OneOf[0].Ref == "#/components/schemas/Champion" || p.OneOf[0].Ref == "#/components/schemas/Standing") && p.OneOf[1].Type == "null" && p.Ref == "" {
+			if len(p.OneOf) == 2 && (p.OneOf[0].Ref == "#/components/schemas/RankedEntry" || p.OneOf[0].Ref == "#/components/schemas/Champion" || p.OneOf[0].Ref == "#/components/schemas/Standing" || p.OneOf[0].Ref == "#/components/schemas/Held") && p.OneOf[1].Type == "null" && p.Ref == "" {
 				nullable[name+"."+property] = true
 			}
 		}
@@ -119,6 +120,8 @@ func TestOpenAPI(t *testing.T) {
 		"DeadLetter.payload": true, "DeadLetterSelection.through": true, "EndedSubscription.endpoint": true, "HandledDeadLetters.next_through": true, "BoardDefinition.open_days": true, "BoardDefinition.window_hours": true, "IncrementResult.score": true, "IncrementResult.reached_at": true,
 		"ReviewPage.next_cursor": true, "Review.date": true, "Review.user_id": true, "Review.dismissed_at": true, "Review.dismissed_by": true,
 		"Review.dismiss_reason": true,
+		"HoldPage.next_cursor":  true, "Hold.user_id": true, "Hold.counting": true, "Hold.decided_at": true, "Hold.decided_by": true,
+		"Hold.reason": true, "Hold.message": true, "Standing.held": true,
 		"NewErasure.erasure_id": true,
 		"Push.vapid_public_key": true, "Subscription.endpoint": true, "Erasure.user_id": true, "Erasure.swept_at": true, "Erasure.finished_at": true, "ErasurePage.next_cursor": true,
 		"BoardBucket.date": true, "BoardBucket.total": true, "BoardBucket.score_sum": true, "BoardBucketPage.next_cursor": true, "User.created_at": true, "UserPage.next_cursor": true,
@@ -306,6 +309,9 @@ func TestOpenAPIListsTheStatuses(t *testing.T) {
 		"delete /v1/admin/dead-letters/{id}":      "204 404",
 		"get /v1/admin/reviews":                   "200 400",
 		"post /v1/admin/reviews/{id}/dismiss":     "200 400 404 408 413",
+		"get /v1/admin/holds":                     "200 400",
+		"post /v1/admin/holds/{id}/release":       "200 400 404 408 409 413",
+		"post /v1/admin/holds/{id}/reject":        "200 400 404 408 409 413",
 		"post /v1/admin/corrections":              "200 201 400 404 408 409 413",
 		"post /v1/admin/corrections/{id}/lift":    "200 400 404 408 413",
 		"get /v1/admin/corrections":               "200 400",

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"stepboard/app/e2e/harness"
+	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/people/friends"
@@ -45,9 +46,9 @@ var choicePaths = []string{"hidden-from", "muted", "blocked"}
 
 // newPopulations creates people with scores on an archived day and today. Some
 // are friends since the archived day, and some since so late that it does not show them.
-func newPopulations(t testing.TB, random *rand.Rand) *populations {
+func newPopulations(t testing.TB, random *rand.Rand, settings ...func(*config.Config)) *populations {
 	p := &populations{
-		t: t, random: random, chosen: newServer(t, testenv.Local(t)), plain: newServer(t, testenv.Local(t)),
+		t: t, random: random, chosen: newServer(t, testenv.Local(t), settings...), plain: newServer(t, testenv.Local(t), settings...),
 		people: []models.UserID{"ann", "ben", "cho", "dee", "eve"}, tokens: make(map[models.UserID]string),
 		friends: make(map[pair]bool), hidden: make(map[models.UserID]bool), choices: make(map[string]map[pair]bool),
 	}

@@ -19,6 +19,7 @@ type accepted struct {
 		Date      string `json:"date"`
 		Score     int64  `json:"score"`
 		ReachedAt string `json:"reached_at"`
+		Held      bool   `json:"held"`
 	} `json:"accepted"`
 	Rejected []rejected `json:"rejected"`
 }
@@ -208,6 +209,7 @@ func testBatch(t *testing.T, env *testenv.Env) {
 	var got struct {
 		Accepted int        `json:"accepted"`
 		Rejected []rejected `json:"rejected"`
+		Held     []int      `json:"held"`
 	}
 	body := `{"scores":[
 		{"user_id":"1","date":"2026-11-20","score":10},

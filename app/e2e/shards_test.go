@@ -81,6 +81,7 @@ func uploadHalf(s *server, d harness.DayScores, day models.Date) {
 	var got struct {
 		Accepted int        `json:"accepted"`
 		Rejected []struct{} `json:"rejected"`
+		Held     []int      `json:"held"`
 	}
 	s.want(s.service("POST", "/v1/boards/steps/scores/batch", `{"scores":[`+strings.Join(items, ",")+`]}`), http.StatusOK, &got)
 	if got.Accepted != len(items) {

@@ -72,6 +72,7 @@ func (u oddUsers) upload() {
 	var got struct {
 		Accepted int   `json:"accepted"`
 		Rejected []any `json:"rejected"`
+		Held     []int `json:"held"`
 	}
 	u.want(u.service("POST", "/v1/boards/steps/scores/batch", `{"scores":[`+strings.Join(items, ",")+`]}`), http.StatusOK, &got)
 	if got.Accepted != len(oddIDs) || len(got.Rejected) != 0 {
@@ -229,6 +230,7 @@ func (u oddUsers) readRankings() {
 			FriendsTotal int              `json:"friends_total"`
 			Percentile   float64          `json:"percentile"`
 			Correction   *string          `json:"correction"`
+			Held         *heldTotal       `json:"held"`
 		}
 		for _, a := range []answer{u.as(id, "GET", steps+"me", nil), u.service("GET", steps+"me?user_id="+param(id), nil)} {
 			u.want(a, http.StatusOK, &standing)

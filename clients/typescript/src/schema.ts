@@ -3657,7 +3657,7 @@ export interface components {
              */
             global_total: number;
             /** @description A total of the user that is unusually large and counts only once an operator has looked at it; null for none. Nobody else is shown it */
-            held: components["schemas"]["Held"];
+            held: components["schemas"]["Held"] | null;
             /**
              * Format: double
              * @description 100 × others below ÷ others, rounded down to 0.1; 100 if there are no others
