@@ -14,7 +14,16 @@ const bundle = (outfile, format) =>
     sourcemap: !page,
     format,
     target: 'es2020',
+    plugins: page ? [withoutUploads] : [],
   });
+// The page uploads nothing, and what is loaded first should be small.
+const withoutUploads = {
+  name: 'without uploads',
+  setup: ({ onResolve, onLoad }) => {
+    onResolve({ filter: /\/uploads\.js$/ }, () => ({ path: 'uploads', namespace: 'none' }));
+    onLoad({ filter: /./, namespace: 'none' }, () => ({ contents: 'export let keepUploads;' }));
+  },
+};
 
 if (page) {
   await bundle(page, 'esm');

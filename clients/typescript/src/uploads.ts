@@ -28,6 +28,11 @@ export interface UploadOptions {
   onRefused: (total: DayTotal, error: StepboardError) => void;
   /** Is called when a total is acknowledged. */
   onAccepted?: (total: DayTotal) => void;
+  /**
+   * Is called after onAccepted for a total that is unusually large: it counts only once an
+   * operator has looked at it. A lower total that was added meanwhile is sent then.
+   */
+  onHeld?: (total: DayTotal) => void;
   /** A number from 0 up to 1, by which delays differ between phones; Math.random by default. */
   random?: () => number;
 }
@@ -52,6 +57,11 @@ export interface Uploads {
 
 type Totals = Record<string, number>;
 
+interface UploadAnswer {
+  accepted?: { date: string; held?: boolean }[];
+  rejected?: Rejection[];
+}
+
 const listOf = (totals: Totals): DayTotal[] =>
   Object.keys(totals)
     .sort()
@@ -70,7 +80,7 @@ function parse(text: string | null): Totals {
 
 /** keepUploads returns Uploads whose only state that lasts is in the storage. */
 export function keepUploads(connection: Connection, options: UploadOptions): Uploads {
-  const { board, user, storage, onRefused, onAccepted, random = Math.random } = options;
+  const { board, user, storage, onRefused, onAccepted, onHeld, random = Math.random } = options;
   const isBetter = (a: number, b: number): boolean => (options.order === 'low' ? a < b : a > b);
   const { clock } = connection;
   const key = `stepboard:${board}:${user}`;
@@ -83,6 +93,8 @@ export function keepUploads(connection: Connection, options: UploadOptions): Upl
   // The time before which the service wants no upload.
   let notBefore = 0;
   let most = maxItems;
+  // The last totals that were added and are not better than those that are kept.
+  const worse: Totals = {};
   // The days that the service has called future ones in this run.
   const early = new Set<string>();
   let earlyTimer: unknown;
@@ -102,12 +114,17 @@ export function keepUploads(connection: Connection, options: UploadOptions): Upl
     return result;
   };
   const read = (): Promise<DayTotal[]> => change(() => false).then(listOf);
-  // drop removes totals, unless a better one has been added meanwhile.
-  const drop = (items: DayTotal[]): Promise<Totals> =>
+  // drop removes totals, unless a better one has been added meanwhile. Of the days that held names,
+  // it keeps the last total instead, because that counts.
+  const drop = (items: DayTotal[], held: string[] = []): Promise<Totals> =>
     change((totals) => {
       for (const { date, score } of items) {
         const kept = totals[date];
-        if (kept !== undefined && !isBetter(kept, score)) delete totals[date];
+        if (kept === undefined || isBetter(kept, score)) continue;
+        const last = worse[date];
+        if (held.includes(date) && last !== undefined) totals[date] = last;
+        else delete totals[date];
+        delete worse[date];
       }
       return true;
     });
@@ -137,6 +154,7 @@ export function keepUploads(connection: Connection, options: UploadOptions): Upl
   const settle = async (
     items: DayTotal[],
     rejected: readonly Rejection[],
+    held: string[],
     error?: StepboardError,
   ): Promise<void> => {
     const errors = items.map((_, i) => {
@@ -144,12 +162,18 @@ export function keepUploads(connection: Connection, options: UploadOptions): Upl
       return rejection ? new StepboardError(422, rejection) : error;
     });
     const isEarly = (i: number): boolean => errors[i]?.code === 'date_in_future';
-    await drop(items.filter((_, i) => !isEarly(i)));
+    await drop(
+      items.filter((_, i) => !isEarly(i)),
+      held,
+    );
     items.forEach((item, i) => {
       const reason = errors[i];
       if (isEarly(i)) early.add(item.date);
       else if (reason) onRefused(item, reason);
-      else onAccepted?.(item);
+      else {
+        onAccepted?.(item);
+        if (held.includes(item.date)) onHeld?.(item);
+      }
     });
   };
 
@@ -167,12 +191,14 @@ export function keepUploads(connection: Connection, options: UploadOptions): Upl
     }
     let rejected: readonly Rejection[];
     let refusal: StepboardError | undefined;
+    let held: string[] = [];
     try {
-      const answer = await connection.json('POST', '/v1/boards/{board}/scores', {
+      const answer = (await connection.json('POST', '/v1/boards/{board}/scores', {
         path: { board },
         body: { scores: items },
-      });
-      rejected = (answer as { rejected?: Rejection[] } | null)?.rejected ?? [];
+      })) as UploadAnswer | null;
+      rejected = answer?.rejected ?? [];
+      held = (answer?.accepted ?? []).filter((total) => total.held).map(({ date }) => date);
     } catch (cause) {
       refusal = asError(cause);
       if (!refusal.permanent || refusal.status === 401) {
@@ -190,7 +216,7 @@ export function keepUploads(connection: Connection, options: UploadOptions): Upl
     }
     failures = 0;
     if (refusal && !rejected.length) await refuse(items, refusal);
-    else await settle(items, rejected, refusal);
+    else await settle(items, rejected, held, refusal);
     return true;
   };
 
@@ -229,7 +255,11 @@ export function keepUploads(connection: Connection, options: UploadOptions): Upl
       if (score < 0) throw new TypeError(`${measured} is not a number from 0 on`);
       await change((totals) => {
         const kept = totals[date];
-        if (kept !== undefined && !isBetter(score, kept)) return false;
+        if (kept !== undefined && !isBetter(score, kept)) {
+          worse[date] = score;
+          return false;
+        }
+        delete worse[date];
         totals[date] = score;
         return true;
       });

@@ -16,6 +16,7 @@ function start(
   const client = createClient({ baseUrl: '', token: () => 'A', fetch: service.fetch, clock });
   const refused = [];
   const accepted = [];
+  const held = [];
   const uploads = client.uploads({
     board: 'steps',
     user,
@@ -24,12 +25,13 @@ function start(
     random: () => 1,
     onRefused: ({ date, score }, { code }) => refused.push(`${date} ${score} ${code}`),
     onAccepted: ({ date, score }) => accepted.push(`${date} ${score}`),
+    onHeld: ({ date, score }) => held.push(`${date} ${score}`),
   });
   const sent = () =>
     service.requests.map(({ body }) =>
       body.scores.map(({ date, score }) => `${date.slice(8)}:${score}`).join(' '),
     );
-  return { uploads, service, storage, clock, refused, accepted, sent };
+  return { uploads, service, storage, clock, refused, accepted, held, sent };
 }
 
 test('The highest total of a day is sent, and then forgotten', async () => {
@@ -106,6 +108,32 @@ test('A total that grows while it is on its way is sent again', async () => {
   answer(accept());
   await settle();
   assert.deepEqual(sent(), ['20:10', '20:20']);
+  assert.deepEqual(await uploads.pending(), []);
+});
+
+test('A held total is reported, and a lower one that was added meanwhile is sent', async () => {
+  let answer;
+  const hold = () =>
+    respond(200, { accepted: [{ date: '2026-11-20', score: 90_000, held: true }], rejected: [] });
+  const { uploads, sent, accepted, held } = start([
+    () =>
+      new Promise((resolve) => {
+        answer = resolve;
+      }),
+    accept,
+  ]);
+  await uploads.add('2026-11-20', 90_000);
+  await settle();
+  await uploads.add('2026-11-20', 8_100);
+  await uploads.add('2026-11-20', 8_000);
+  answer(hold());
+  await settle();
+  assert.deepEqual(sent(), ['20:90000', '20:8000']);
+  assert.deepEqual(held, ['2026-11-20 90000']);
+  assert.deepEqual(accepted, ['2026-11-20 90000', '2026-11-20 8000']);
+  await uploads.add('2026-11-20', 8_200);
+  await settle();
+  assert.equal(sent().at(-1), '20:8200');
   assert.deepEqual(await uploads.pending(), []);
 });
 
