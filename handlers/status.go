@@ -116,6 +116,7 @@ type waitingWork struct {
 	DeliveriesWaiting  int64 `json:"deliveries_waiting" doc:"Deliveries of webhooks that are still attempted"`
 	DeliveriesFailed   int64 `json:"deliveries_failed" doc:"Deliveries of the last 30 days that were given up"`
 	ReviewsOpen        int64 `json:"reviews_open" doc:"Scores that nobody has looked at"`
+	HoldsOpen          int64 `json:"holds_open" doc:"Held totals about which nobody has decided"`
 	CorrectionsPending int64 `json:"corrections_pending" doc:"Corrections that the archive has not applied yet"`
 }
 

@@ -22,7 +22,7 @@ func (s state) Overview(context.Context) (status.Overview, error) {
 		}},
 		Jobs: []models.JobRun{{Name: "archive"}, {Name: "purge", StartedAt: &at, SucceededAt: &at, FailedAt: &at, Error: "e"}},
 		Work: status.Work{
-			ArchiveDue: 1, ArchiveFailed: 2, DeadLetters: 3, DeliveriesWaiting: 4, DeliveriesFailed: 5, ReviewsOpen: 6, CorrectionsPending: 7,
+			ArchiveDue: 1, ArchiveFailed: 2, DeadLetters: 3, DeliveriesWaiting: 4, DeliveriesFailed: 5, ReviewsOpen: 6, HoldsOpen: 8, CorrectionsPending: 7,
 		},
 		LastHour: []status.Minute{
 			{At: noon}, {At: noon.Add(time.Minute), Calls: 100, Refused: 4, Latency: []int64{0, 98, 0, 2}, QueueMS: 5},
@@ -56,7 +56,7 @@ func TestStatus(t *testing.T) {
 			`"processes":[{"id":"p","host":"h","version":"1","roles":["api","jobs"],"started_at":` + noonText + `,"seen_at":` + noonText + `,"streams":2,"refused":3}],` +
 			`"jobs":[{"name":"archive","started_at":null,"succeeded_at":null,"failed_at":null,"error":""},` +
 			`{"name":"purge","started_at":` + noonText + `,"succeeded_at":` + noonText + `,"failed_at":` + noonText + `,"error":"e"}],` +
-			`"work":{"archive_due":1,"archive_failed":2,"dead_letters":3,"deliveries_waiting":4,"deliveries_failed":5,"reviews_open":6,"corrections_pending":7},` +
+			`"work":{"archive_due":1,"archive_failed":2,"dead_letters":3,"deliveries_waiting":4,"deliveries_failed":5,"reviews_open":6,"holds_open":8,"corrections_pending":7},` +
 			`"last_hour":{"bounds_ms":[0.5,1,2.5,5,10,25,50,100,250,500,1000,2500,5000,10000],"minutes":[` +
 			`{"at":` + noonText + `,"calls":0,"refused":0,"latency":[],"p99_ms":0,"queue_ms":0},` +
 			`{"at":"2026-11-20T04:01:00.000Z","calls":100,"refused":4,"latency":[0,98,0,2],"p99_ms":3.75,"queue_ms":5}]},` +

@@ -27,10 +27,16 @@ func (s *simulation) offerOperator(c *gin.Context) {
 // erasedUser is a person who has been erased before the demo begins.
 const erasedUser = "gone|0001"
 
-// leaveWork makes what the lists of the console show besides what people do: dead letters,
-// an attempt to replay one, and the erasure of a person. letters is where dead letters are
+// leaveWork makes what the lists of the console show besides what people do: a held total, dead
+// letters, an attempt to replay one, and the erasure of a person. letters is where dead letters are
 // stored.
-func leaveWork(ctx context.Context, a *app.App, letters *ingest.DeadLetterStore, now time.Time) error {
+func leaveWork(ctx context.Context, a *app.App, p *people, letters *ingest.DeadLetterStore, now time.Time) error {
+	if at := p.shaken(); at >= 0 {
+		upload := ingest.Upload{User: p.ids[at+1], Date: p.board.Today(now), Score: heldScore}
+		if _, _, err := a.Ingest.Accept(ctx, stepsBoard, []ingest.Upload{upload}); err != nil {
+			return err
+		}
+	}
 	lost := ingest.Update{Board: stepsBoard, Bucket: "20200101", User: 1, Score: 4321, ReachedAt: models.TimestampOf(now)}
 	failedAt := now.Add(-time.Hour).UTC()
 	err := letters.Write(ctx, []models.DeadLetter{

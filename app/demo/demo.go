@@ -172,6 +172,7 @@ func boards(now time.Time) []config.Board {
 	steps.ReviewAbove, steps.Unit = demoReviewAbove, "steps"
 	local := steps
 	local.Name, local.TimeZone = localBoard, models.LocalZone
+	steps.HoldAbove = demoHoldAbove
 	return append([]config.Board{steps, local}, giftBoards(now)...)
 }
 
@@ -193,7 +194,7 @@ func (s *simulation) populate(ctx context.Context, out io.Writer, progress Progr
 		_, err = s.app.Reviews.Find(ctx) // the job would find the shaken phone a minute later
 	}
 	if err == nil {
-		err = leaveWork(ctx, s.app, s.deadLetters, s.clock())
+		err = leaveWork(ctx, s.app, s.people, s.deadLetters, s.clock())
 	}
 	if err == nil {
 		err = s.printWelcome(out)

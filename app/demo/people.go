@@ -34,6 +34,9 @@ const (
 	// else's ever exceeds demoReviewAbove.
 	shakenScore     = 98_800
 	demoReviewAbove = 95_000
+	// heldScore is what another phone has counted in a car. It is above demoHoldAbove, as nothing else.
+	heldScore     = 99_900
+	demoHoldAbove = 99_000
 
 	// Each person of the small world knows this many neighbours on either side.
 	// Each friendship leads elsewhere with the probability smallWorldRewire.

@@ -190,6 +190,9 @@ func TestDemo(t *testing.T) {
 	if err != nil || !strings.Contains(text, "\nstepboard_reviews_open{board=\"steps\"} 1\n") {
 		t.Errorf("the score is not one to look at: %v", err)
 	}
+	if !strings.Contains(text, "\nstepboard_holds_open{board=\"steps\"} 1\n") {
+		t.Error("no total is held")
+	}
 	if events.Settling == nil || events.Total < 20 {
 		t.Errorf("the rolling board is %+v", events)
 	}

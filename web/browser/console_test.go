@@ -422,10 +422,10 @@ func TestConsoleOverview(t *testing.T) {
 	c := openConsole(t, desktop)
 	heading := "document.querySelector('main h1').textContent"
 	needs := eval[[]string](c.page, "[...document.querySelectorAll('.needs li a')].map((a) => a.getAttribute('href'))")
-	if want := []string{"#/deadLetters", "#/reviews"}; !slices.Equal(needs, want) {
+	if want := []string{"#/deadLetters", "#/holds", "#/reviews"}; !slices.Equal(needs, want) {
 		t.Fatalf("what needs somebody leads to %v, want %v", needs, want)
 	}
-	if got := eval[string](c.page, heading); got != "2 things need you" {
+	if got := eval[string](c.page, heading); got != "3 things need you" {
 		t.Errorf("the overview says %q", got)
 	}
 	if count := eval[string](c.page, "document.querySelector('.console-nav a:nth-child(4) .waits').firstChild.data.trim()"); count == "0" || count == "" {
@@ -442,8 +442,44 @@ func TestConsoleOverview(t *testing.T) {
 		c.act("[data-action=dismiss]", "leaves the list", "a marathon")
 		c.until("it is gone", fmt.Sprintf("document.querySelectorAll('.panel .table tbody tr').length < %d", before))
 	}
+	c.decideHold("reject", "stays out")
+	c.until("no total is held", "document.querySelector('.empty') !== null")
 	c.goTo("#/")
 	c.until("all is well", heading+" === 'All well'")
+}
+
+// decideHold releases or rejects the first held total, whose user's last days it shows.
+func (c *console) decideHold(action, preview string) {
+	c.t.Helper()
+	c.show("holds")
+	c.click("[data-action=" + action + "]")
+	c.until("the last days are there", "document.querySelectorAll('dialog .bars button').length === 31")
+	c.typeIn("#act-reason", "a car")
+	c.click("dialog .strong")
+	c.seePreview(preview)
+	c.checkAccess("deciding about a held total")
+	c.click("dialog form .buttons button:last-child")
+	c.until("it is decided", dialogClosed)
+}
+
+// A held total is rejected, and released after all.
+func TestConsoleHolds(t *testing.T) {
+	t.Parallel()
+	c := openConsole(t, desktop)
+	c.show("holds")
+	c.namesUsers()
+	c.decideHold("reject", "stays out")
+	c.until("none is open", "document.querySelector('.empty') !== null")
+	c.goTo("#/holds/state=rejected")
+	c.until("it is rejected", "document.querySelector('.panel td[data-label=State]')?.textContent === 'Rejected'")
+	c.click("[data-action=release]")
+	c.typeIn("#act-reason", "a marathon")
+	c.click("dialog .strong")
+	c.seePreview("The total counts")
+	c.click("dialog form .buttons button:last-child")
+	c.until("it is released", dialogClosed)
+	c.goTo("#/holds/state=released")
+	c.until("it counts", "document.querySelector('.panel td[data-label=\"Counts now\"]')?.textContent === '99,900'")
 }
 
 // Every time has its zone and its age.

@@ -94,7 +94,7 @@ func (c *console) screens() []screen {
 		{name: "erase", hash: user, ready: userShown, open: []string{"[data-action=erase]"}},
 	}
 	screens = append(screens, screen{name: "deliveries", hash: "#/deliveries/state=delivered", ready: listShown})
-	for _, name := range []string{"deadLetters", "corrections", "reviews", "runs", "erasures", "audit"} {
+	for _, name := range []string{"deadLetters", "corrections", "reviews", "holds", "runs", "erasures", "audit"} {
 		screens = append(screens, screen{name: name, hash: "#/" + name, ready: listShown})
 	}
 	for _, s := range []screen{

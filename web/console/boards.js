@@ -122,6 +122,15 @@ const define = {
       hint: 'reviewAboveHint',
       shown: (values) => !ranksLow(values),
     },
+    {
+      name: 'hold_above',
+      text: 'holdAbove',
+      type: 'number',
+      min: 0,
+      optional: true,
+      hint: 'holdAboveHint',
+      shown: (values) => values.kind === 'daily' && !ranksLow(values),
+    },
     { name: 'unit', text: 'unit', optional: true, maxlength: 20, hint: 'unitHint' },
     {
       name: 'global',
@@ -160,6 +169,8 @@ const define = {
         review_above: ranksLow(values) ? undefined : optionalNumber(values.review_above),
         unit: values.unit,
       },
+      ...(kind === 'daily' &&
+        !ranksLow(values) && { hold_above: optionalNumber(values.hold_above) }),
       ...(kind !== 'rolling' && { time_zone: values.time_zone }),
       ...{ ...daily, ...event, ...rolling },
     };
@@ -401,6 +412,7 @@ function Board({ token, notify, name }) {
             ['audience', t(`audience_${board.global}`)],
             ['uploads', board.uploads && t(`audience_${board.uploads}`)],
             ['reviewAbove', number(board.review_above)],
+            ['holdAbove', number(board.hold_above)],
             ['unit', board.unit ? html`<bdi>${board.unit}</bdi>` : null],
             ['shards', number(board.shards)],
             ['changeStream', t(board.change_stream ? 'yes' : 'no')],

@@ -32,7 +32,7 @@ const navigation = {
   overview: ['overview'],
   boards: ['boards'],
   users: ['users'],
-  work: ['reviews', 'deadLetters', 'deliveries', 'runs'],
+  work: ['reviews', 'holds', 'deadLetters', 'deliveries', 'runs'],
   records: ['corrections', 'erasures', 'audit'],
 };
 
@@ -41,6 +41,7 @@ const waitingOf = (screen, work) =>
   work?.[
     {
       reviews: 'reviews_open',
+      holds: 'holds_open',
       deadLetters: 'dead_letters',
       deliveries: 'deliveries_failed',
       runs: 'archive_failed',

@@ -10,7 +10,7 @@ const pageSize = 50;
 
 // Filter is a field by which a list is filtered.
 function Filter({ token, filter, value, onChange }) {
-  const { name, text = name, options: known, boards, check, ...rest } = filter;
+  const { name, text = name, options: known, boards, check, always, ...rest } = filter;
   const [{ data }] = useFetch(token, boards ? '/v1/boards' : null);
   const id = `filter-${name}`;
   const names = new Set([...(data?.boards.map((board) => board.name) ?? []), value]);
@@ -31,7 +31,7 @@ function Filter({ token, filter, value, onChange }) {
     ${
       options
         ? html`<select ...${shared}>
-            <option value="">${t('all')}</option>
+            ${!always && html`<option value="">${t('all')}</option>`}
             ${options.map(option)}
           </select>`
         : html`<input ...${rest} ...${shared} />`

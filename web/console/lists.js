@@ -2,6 +2,7 @@
 import { formatNumber, isDay, t, tRich } from '../page/i18n.js';
 import { html } from '../page/view.js';
 import { correct } from './correct.js';
+import { LastDays } from './days.js';
 import { boardLink, dayLink, dayOf, number, person, personText, State, when } from './parts.js';
 
 const path = '/v1/admin';
@@ -190,6 +191,51 @@ export const reviews = {
   ],
 };
 
+// decideHold releases or rejects a held total.
+const decideHold = (name, offered, danger) => ({
+  name,
+  offered,
+  danger,
+  reason: 'required',
+  subject: (row) => `${personText(row)} · ${row.date} · ${formatNumber(row.score)}`,
+  fields: [
+    { name: 'days', component: LastDays },
+    { name: 'message', text: 'userMessage', maxlength: 200, optional: true },
+  ],
+  call: (row, { reason, message }) => ({
+    method: 'POST',
+    path: `${path}/holds/${row.id}/${name}`,
+    body: { reason, score: row.score, message },
+  }),
+  describe: ({ counting }) => t(`would_${name}`, { counting: number(counting) ?? t('noScoreYet') }),
+});
+
+const holds = {
+  path: `${path}/holds`,
+  rows: 'holds',
+  initial: { state: 'open' },
+  filters: [
+    { name: 'state', options: ['open', 'rejected', 'released'], always: true },
+    boardFilter,
+    userFilter,
+  ],
+  columns: [
+    time('held_at'),
+    user,
+    board,
+    ['day', (row) => dayLink(row.board, row.date)],
+    numeric('score', 'heldScore'),
+    numeric('counting'),
+    ['state', (row) => html`<${State} value=${row.pending ? 'pending' : row.state} />`],
+    plain('reason'),
+    plain('decided_by', 'actor'),
+  ],
+  actions: [
+    decideHold('release', ({ state: now }) => now !== 'released'),
+    decideHold('reject', ({ state: now }) => now === 'open', true),
+  ],
+};
+
 export const archive = {
   name: 'archive',
   many: true,
@@ -259,4 +305,13 @@ const audit = {
 };
 
 // lists are the lists by the first part of their address.
-export const lists = { deadLetters, deliveries, corrections, reviews, runs, erasures, audit };
+export const lists = {
+  deadLetters,
+  deliveries,
+  corrections,
+  reviews,
+  holds,
+  runs,
+  erasures,
+  audit,
+};

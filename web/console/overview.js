@@ -54,6 +54,7 @@ function needsOf({ at, stores, degraded, work, processes, jobs }) {
       : []),
     ...processes.map(late),
     ...jobs.map(failing),
+    work && counted('holds', work.holds_open, '#/holds', 'lookAt'),
     work && counted('reviews', work.reviews_open, '#/reviews', 'lookAt'),
   ].filter(Boolean);
 }

@@ -6,6 +6,7 @@ import { addDays, formatDay, locale, t, tRich } from '../page/i18n.js';
 import { html, useEffect, useRef, useState } from '../page/view.js';
 import { useActions } from './action.js';
 import { correct, dayText } from './correct.js';
+import { Chart, chartDays } from './days.js';
 import { corrections, lift, reviews } from './lists.js';
 import { PagedRows } from './list.js';
 import {
@@ -21,8 +22,6 @@ import {
   userPath,
   when,
 } from './parts.js';
-
-const chartDays = 31;
 
 // erase erases a user for good.
 const erase = {
@@ -51,31 +50,6 @@ function Export({ token, user, notify }) {
       ${t('export')}
     </button>
     ${error && html`<${ErrorNotice} error=${error} retry=${download} />`}`;
-}
-
-// Chart shows the last days of a user as bars. Each is a button that picks its day.
-function Chart({ days, latest, picked, onPick }) {
-  const byDay = new Map(days.map((day) => [day.date, day]));
-  const highest = Math.max(1, ...days.map(({ score }) => score));
-  const bar = (n) => {
-    const date = addDays(latest, n - chartDays + 1);
-    const day = byDay.get(date);
-    const text = dayText(date, day);
-    return html`<li key=${date} style=${{ '--part': String(day ? day.score / highest : 0) }}>
-      <button
-        aria-pressed=${String(date === picked)}
-        aria-label=${text}
-        title=${text}
-        onClick=${() => onPick(date)}
-      ></button>
-    </li>`;
-  };
-  return html`<ol class="bars" aria-label=${t('lastDays')}>
-      ${[...Array(chartDays).keys()].map(bar)}
-    </ol>
-    <p class="between label">
-      <span>${formatDay(addDays(latest, 1 - chartDays))}</span><span>${formatDay(latest)}</span>
-    </p>`;
 }
 
 // Explained says why a user's score of a day is what it is.

@@ -144,10 +144,11 @@ function Absent(props) {
   return module && html`<${module.AbsentPeople} ...${props} />`;
 }
 
-// DayExtras shows the card of a past day, or the line about yesterday, and calls onExtras with the goal, the
-// board's unit, low (the lowest score is first) and functions: after(entry, own) returns what a row has
-// beside its link, absent() what follows the last row, share() and why() a button, moved() the places won
-// or lost, aim(score) the goal and what is left of the day. reload fetches a past day again.
+// DayExtras shows the card of a past day, or the line about yesterday, and the viewer's held total, if there is
+// one, and calls onExtras with the goal, the board's unit, low (the lowest score is first) and functions:
+// after(entry, own) returns what a row has beside its link, absent() what follows the last row, share() and why()
+// a button, moved() the places won or lost, aim(score) the goal and what is left of the day. reload fetches a past
+// day again.
 export function DayExtras(props) {
   const { session, circle, ranking, past, reload, notify, onExtras } = props;
   useArrival(circle.group || past ? [] : props.at, ranking, props.limit, props.raiseLimit);
@@ -191,6 +192,12 @@ export function DayExtras(props) {
       : html`<${Yesterday} ...${{ session, circle, date: ranking.date }} />`
   }
     ${!ranking.me && html`<p class="card yesterday">${why()}</p>`}
+  ${
+    props.held &&
+    html`<p class="card yesterday">
+      <span class="digest">${t('held', { n: formatNumber(props.held.score) })}</span>
+    </p>`
+  }
     ${likes.dialog} ${goalDialog}`;
 }
 

@@ -333,20 +333,21 @@ function Ranking(props) {
     ${loadMore ? html`<button class="button more" onClick=${more}>${t('more')}</button>` : absent?.()}`;
 }
 
-// useCorrection returns what an operator has made of the viewer's score in a ranking: set,
-// excluded, or nothing, as for the sums of several days. It asks once the ranking is there,
-// and again when the score falls or goes away, and when a corrected score changes.
-function useCorrection({ token, board }, ranking, past) {
+// useStanding returns what operators have to do with the viewer's score in a ranking: correction, which is
+// set, excluded or nothing, and held; neither for the sums of several days. It asks once the ranking is there,
+// and again when the score falls or goes away, and when such a score changes.
+function useStanding({ token, board }, ranking, past) {
   const query = past ? `?date=${ranking?.date}` : '';
   const path = ranking?.date ? `/v1/boards/${board}/me${query}` : null;
   const [{ data }, ask] = useFetch(token, path);
   const score = ranking?.me?.score ?? -1;
   const before = useRef(score);
   useEffect(() => {
-    if (score < before.current || (data?.correction && score !== before.current)) ask();
+    if (score < before.current || ((data?.correction || data?.held) && score !== before.current))
+      ask();
     before.current = score;
   }, [score]);
-  return data?.correction;
+  return data ?? {};
 }
 
 const importDay = () => import('./day.js');
@@ -360,7 +361,7 @@ export function RankingScreen(props) {
   const { session, circle, header, period, view, strip, result, refresh, retry, notify } = props;
   const { at, limit, raiseLimit } = props;
   const { data: ranking, state } = result;
-  const correction = useCorrection(session, ranking, view.past);
+  const { correction, held } = useStanding(session, ranking, view.past);
   const later = useLater(importDay, ranking?.date);
   const [extras, onExtras] = useState({});
   const stale = ranking && (state === 'offline' || state === 'error');
@@ -387,7 +388,7 @@ export function RankingScreen(props) {
           ranking?.date &&
           html`<${later.DayExtras}
             key=${ranking.date}
-            ...${{ session, circle, ranking, reload: retry, notify, onExtras, at, limit, raiseLimit }}
+            ...${{ session, circle, ranking, reload: retry, notify, onExtras, at, limit, raiseLimit, held }}
             past=${view.past}
           />`
         }

@@ -3868,6 +3868,11 @@ export interface components {
             deliveries_waiting: number;
             /**
              * Format: int64
+             * @description Held totals about which nobody has decided
+             */
+            holds_open: number;
+            /**
+             * Format: int64
              * @description Scores that nobody has looked at
              */
             reviews_open: number;

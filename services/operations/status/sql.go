@@ -81,6 +81,7 @@ func (s *Store) overview(ctx context.Context, now time.Time) (o Overview, err er
 		(SELECT count(*) FROM webhook_deliveries WHERE state = 'waiting' AND target <> 'push') AS deliveries_waiting,
 		(SELECT count(*) FROM webhook_deliveries WHERE finished_at IS NOT NULL AND state = 'failed' AND target <> 'push') AS deliveries_failed,
 		(SELECT count(*) FROM open_reviews) AS reviews_open,
+		(SELECT count(*) FROM held_scores WHERE state = 'open') AS holds_open,
 		(SELECT count(DISTINCT correction_id) FROM pending_corrections) AS corrections_pending`).Scan(&o.Work).Error
 	return o, err
 }

@@ -205,6 +205,8 @@ type Work struct {
 	DeliveriesWaiting, DeliveriesFailed int64
 	// ReviewsOpen are scores that nobody has looked at.
 	ReviewsOpen int64
+	// HoldsOpen are held totals about which nobody has decided.
+	HoldsOpen int64
 	// CorrectionsPending are corrections that the archive has not applied yet.
 	CorrectionsPending int64
 }

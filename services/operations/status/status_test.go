@@ -229,12 +229,16 @@ func TestWork(t *testing.T) {
 		corrections := []models.Correction{ // one answers a review
 			{Board: "steps", Bucket: &found[1].Bucket, Day: day, User: 2, Kind: models.CorrectionExclude, Reason: "x", Actor: "x", CreatedAt: testenv.Noon},
 		}
-		for _, rows := range []any{&letters, &runs, &found, &corrections} {
+		held := []models.Hold{
+			{Board: "steps", Bucket: "20261120", Day: day, Row: 1, Score: 1, ReachedAt: testenv.Noon, HeldAt: testenv.Noon, State: models.HoldOpen},
+			{Board: "steps", Bucket: "20261120", Day: day, Row: 2, Score: 1, ReachedAt: testenv.Noon, HeldAt: testenv.Noon, State: models.HoldRejected, DecidedAt: &looked},
+		}
+		for _, rows := range []any{&letters, &runs, &found, &corrections, &held} {
 			if err := env.Gorm.Create(rows).Error; err != nil {
 				t.Fatal(err)
 			}
 		}
-		want := status.Work{ArchiveDue: 3, ArchiveFailed: 1, DeadLetters: 2, ReviewsOpen: 1}
+		want := status.Work{ArchiveDue: 3, ArchiveFailed: 1, DeadLetters: 2, ReviewsOpen: 1, HoldsOpen: 1}
 		if got := overview(t, env).Work; got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
