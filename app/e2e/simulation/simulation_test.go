@@ -109,6 +109,7 @@ func (w *world) catchUp() {
 	w.restartAll() // a consumer looks for entries of dead consumers when it starts
 	w.refresh()
 	r := w.replicas[0]
+	w.writeReleased(r)
 	for range 100 {
 		if !w.queued || w.backlog() == 0 {
 			break

@@ -24,8 +24,8 @@ var rounds = []string{
 // report the real time.
 var realTime = []string{"clock", "status"}
 
-// apart are the parts of the background work that steps about passing and about contests do.
-var apart = []string{"passed", "passed streams", "finish"}
+// apart are the parts of the background work that steps about passing, contests and holds do.
+var apart = []string{"passed", "passed streams", "finish", "holds"}
 
 // event is a step that no replica takes: the passing of time, or a fault.
 type event struct {
@@ -79,6 +79,7 @@ func (w *world) step() {
 	w.take(r, a, w.plan(r, a))
 	w.walk()
 	w.contend()
+	w.holdSomething()
 	if w.failure != nil {
 		w.failf("%v", w.failure)
 	}

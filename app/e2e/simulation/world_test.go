@@ -66,11 +66,14 @@ type world struct {
 	// contesting decides the steps about the contests, likewise.
 	contesting *rand.Rand
 	contests   []*contest
-	backup     map[string]key // of the boards' Redis
-	restored   bool           // whether Redis ever went back to a backup
-	mu         sync.Mutex
-	working    []*gate  // the gates of the steps under way, the innermost last; under mu
-	lines      []string // what has happened
+	// holding decides the steps about held totals, likewise.
+	holding  *rand.Rand
+	holds    holdings
+	backup   map[string]key // of the boards' Redis
+	restored bool           // whether Redis ever went back to a backup
+	mu       sync.Mutex
+	working  []*gate  // the gates of the steps under way, the innermost last; under mu
+	lines    []string // what has happened
 	// steps counts the steps that have begun, changing those under way that change what the
 	// model knows.
 	steps, changing int
@@ -138,7 +141,8 @@ func newWorld(t testing.TB, store string, seed uint64) *world {
 		boards: miniredis.NewMiniRedis(), queue: miniredis.NewMiniRedis(), database: fmt.Sprintf("simulation-%d", databases.Add(1)),
 		queued: random.IntN(2) == 0, shards: 1 + random.IntN(2), near: random.IntN(2) == 0, receiver: newReceiver(),
 		tokens: make(map[string]string), names: make(map[string]string), rows: make(map[models.UserID]models.RowID),
-		groupIDs: make(map[string]string), operations: make(map[string]int), walking: rand.New(rand.NewPCG(seed, 1)), contesting: rand.New(rand.NewPCG(seed, 2)),
+		groupIDs: make(map[string]string), operations: make(map[string]int), walking: rand.New(rand.NewPCG(seed, 1)), contesting: rand.New(rand.NewPCG(seed, 2)), holding: rand.New(rand.NewPCG(seed, 3)),
+		holds: newHoldings(),
 	}
 	check(w.boards.Start())
 	check(w.queue.Start())
@@ -257,7 +261,7 @@ func (w *world) config(r *replica) config.Config {
 	cfg.Boards = []config.Board{
 		{
 			Name: "steps", Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: 2, MaxScore: 100_000, Shards: w.shards,
-			Global: "users", ChangeStream: w.near,
+			Global: "users", ChangeStream: w.near, HoldAbove: holdAbove,
 		},
 		{
 			Name: "gifts", Kind: "event", TimeZone: "UTC", MaxScore: 1_000_000, Shards: w.shards, Global: "users",
