@@ -37,7 +37,7 @@ type hold struct {
 	Nickname  string           `json:"nickname" doc:"Empty while unset, and without a user"`
 	Score     int64            `json:"score" doc:"The largest total that was held; of a released hold the one that was released"`
 	ReachedAt models.Timestamp `json:"reached_at" format:"date-time" doc:"When it was uploaded"`
-	Counting  *int64           `json:"counting" nullable:"true" doc:"The score that counts now; null for none"`
+	Counting  *int64           `json:"counting" nullable:"true" doc:"The score that counts now; null for none, and after a decision also if it can't be read"`
 	HeldAt    models.Timestamp `json:"held_at" format:"date-time" doc:"When a total of the day was first held"`
 	State     models.HoldState `json:"state" enum:"open,rejected,released" doc:"open: nobody has decided; rejected: it does not count, but may be released; released: it and later totals of the day count"`
 	Pending   bool             `json:"pending" doc:"Whether it is released and has yet to be written, because a store is away. An archived day shows it after the archive's next run"`

@@ -31,6 +31,8 @@ const (
 	// writeTimeout bounds how long a decision waits until the writer has the total. The job
 	// repeats it otherwise.
 	writeTimeout = 2 * time.Second
+	// readTimeout bounds how long an answer to a decision waits for what counts then.
+	readTimeout = time.Second
 	// maxReason and maxMessage are how many characters both texts of a decision may have.
 	maxReason, maxMessage = 500, 200
 )
@@ -79,7 +81,7 @@ type Query struct {
 }
 
 // List returns a page of holds. Two queries and one round trip to Redis, and a query for each bucket
-// that this process does not know. CodeValidationFailed for another state, CodeUnavailable.
+// that is not archived or that this process does not know. CodeValidationFailed for another state, CodeUnavailable.
 func (s *Service) List(ctx context.Context, q Query) ([]models.Hold, error) {
 	if q.State != models.HoldOpen && q.State != models.HoldRejected && q.State != models.HoldReleased {
 		return nil, models.Invalid("query.state", "is open, rejected or released")
@@ -130,14 +132,18 @@ type source interface {
 // setCounting sets the scores that are shown now of the users of holds.
 func (s *Service) setCounting(ctx context.Context, list []models.Hold) error {
 	asked, at := make(map[bool][]models.Raise), make(map[bool][]int) // by whether the archive has the bucket
+	complete := make(map[*models.Bucket]bool)
 	for i := range list {
 		raise, err := s.raise(ctx, &list[i])
 		if err != nil {
 			return err
 		}
-		archived, err := s.o.Archive.Complete(ctx, raise.Bucket)
-		if err != nil {
-			return err
+		archived, known := complete[raise.Bucket]
+		if !known {
+			if archived, err = s.o.Archive.Complete(ctx, raise.Bucket); err != nil {
+				return err
+			}
+			complete[raise.Bucket] = archived
 		}
 		asked[archived], at[archived] = append(asked[archived], raise), append(at[archived], i)
 	}
@@ -190,7 +196,7 @@ type Decision struct {
 
 // Decide releases or rejects a hold and returns it. A hold that is in this state already stays as
 // it is. A released total counts at once if the writer can be reached, or else once the job has
-// handed it over; WrittenAt is nil until then.
+// handed it over; WrittenAt is nil until then. Counting is nil if it can't be read.
 //
 // Errors: CodeNotFound; CodeHoldChanged if the total is another one by now, or if one that was
 // released is rejected: it counts, and may only be corrected; CodeValidationFailed; CodeUnavailable.
@@ -215,8 +221,12 @@ func (s *Service) Decide(ctx context.Context, d Decision) (models.Hold, error) {
 		}
 	}
 	list := []models.Hold{h}
-	err = s.complete(ctx, list)
-	return list[0], err
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	if err := s.complete(ctx, list); err != nil { // the decision stands
+		s.o.Log.WarnContext(ctx, "what counts can't be read after a decision about a held total", "id", h.ID, "error", err)
+	}
+	return list[0], nil
 }
 
 // decide stores a decision and hands a released total over.
