@@ -2740,7 +2740,7 @@ export interface components {
             board: string;
             /**
              * Format: int64
-             * @description The score that counts now; null for none
+             * @description The score that counts now; null for none, and after a decision also if it can't be read
              */
             counting: number | null;
             /**
