@@ -63,7 +63,7 @@ func testIncrements(t *testing.T, env *testenv.Env) {
 		s.want(s.as("1001", "GET", "/v1/boards/"+board+"/me", nil), 200, &standing)
 		if !equalJSON(t, standing, map[string]any{
 			"score": 7, "reached_at": "2026-11-20T13:00:03.000Z", "global_rank": 3, "global_total": 3,
-			"friends_rank": 2, "friends_total": 2, "percentile": 0, "correction": nil,
+			"friends_rank": 2, "friends_total": 2, "percentile": 0, "correction": nil, "held": nil,
 		}) {
 			t.Errorf("standing %v", standing)
 		}

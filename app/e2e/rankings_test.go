@@ -52,13 +52,13 @@ func testRankingOverHTTP(t *testing.T, env *testenv.Env) {
 	s.want(s.as("1001", "GET", "/v1/boards/steps/me", nil), 200, &position)
 	if !equalJSON(t, position, map[string]any{
 		"score": 15000, "reached_at": "2026-11-20T13:00:00.000Z", "global_rank": 2, "global_total": 2,
-		"friends_rank": 2, "friends_total": 2, "percentile": 0, "correction": nil,
+		"friends_rank": 2, "friends_total": 2, "percentile": 0, "correction": nil, "held": nil,
 	}) {
 		t.Errorf("position %v", position)
 	}
 	s.want(s.as("5", "GET", "/v1/boards/steps/me", nil), 200, &position)
 	if !equalJSON(t, position, map[string]any{
-		"score": nil, "reached_at": nil, "global_rank": nil, "global_total": 2, "friends_rank": nil, "friends_total": 0, "percentile": nil, "correction": nil,
+		"score": nil, "reached_at": nil, "global_rank": nil, "global_total": 2, "friends_rank": nil, "friends_total": 0, "percentile": nil, "correction": nil, "held": nil,
 	}) {
 		t.Errorf("position without a score: %v", position)
 	}
