@@ -17,8 +17,8 @@ type explanationHandlers struct {
 	explanations ExplanationService
 }
 
-// timedScore is a score and when it was reached.
-type timedScore struct {
+// TimedScore is a score and when it was reached.
+type TimedScore struct {
 	Score     int64            `json:"score" doc:"The score" example:"12345"`
 	ReachedAt models.Timestamp `json:"reached_at" format:"date-time" doc:"When it was reached" example:"2026-11-20T13:00:00.123Z"`
 }
@@ -44,14 +44,23 @@ type explainedCorrection struct {
 	Reason  *string               `json:"reason,omitempty" nullable:"false" doc:"Why it was made. For operators"`
 }
 
+// explainedHold is a held total as its user sees it.
+type explainedHold struct {
+	TimedScore
+	State   models.HoldState `json:"state" enum:"open,rejected,released" doc:"open: nobody has looked at it; released: it counts like any other; rejected: it does not count"`
+	Message string           `json:"message" doc:"What an operator tells the user; empty for nothing"`
+	Reason  *string          `json:"reason,omitempty" nullable:"false" doc:"Why it was decided. For operators"`
+}
+
 // Explanation says why a score is what it is.
 type Explanation struct {
 	Board      string               `json:"board" doc:"The board's name" example:"steps"`
 	Date       string               `json:"date" format:"date" doc:"The day" example:"2026-11-20"`
 	Score      *int64               `json:"score" doc:"What counts; null without a score" example:"12345"`
 	ReachedAt  *models.Timestamp    `json:"reached_at" format:"date-time" doc:"When it was reached; null without a score"`
-	Reported   *timedScore          `json:"reported" doc:"The best that was reported, if something else counts; null otherwise"`
+	Reported   *TimedScore          `json:"reported" doc:"The best that was reported, if something else counts; null otherwise"`
 	Pending    *nextScore           `json:"pending" doc:"What counts after the archive's next run, if that is something else; null otherwise"`
+	Held       *explainedHold       `json:"held" doc:"The largest total of the user that was unusually large, and what became of it; null for none"`
 	Correction *explainedCorrection `json:"correction" doc:"An operator's decision that holds; null for none"`
 	OpenUntil  models.Timestamp     `json:"open_until" format:"date-time" doc:"Until when the day takes uploads"`
 	Final      bool                 `json:"final" doc:"True once the day takes no more uploads"`
@@ -67,10 +76,13 @@ func explanationOf(board string, e *ranking.Explanation) Explanation {
 		answer.Score, answer.ReachedAt = &s.Score, &s.ReachedAt
 	}
 	if s := e.Reported; s != nil {
-		answer.Reported = &timedScore{s.Score, s.ReachedAt}
+		answer.Reported = &TimedScore{s.Score, s.ReachedAt}
 	}
 	if e.Changes {
 		answer.Pending = nextScoreOf(e.Next)
+	}
+	if h := e.Held; h != nil {
+		answer.Held = &explainedHold{TimedScore: TimedScore{h.Score, models.TimestampOf(h.ReachedAt)}, State: h.State, Message: h.Message}
 	}
 	if c := e.Correction; c != nil {
 		answer.Correction = &explainedCorrection{Kind: c.Kind, Since: models.TimestampOf(c.CreatedAt), Message: c.Message}
@@ -82,7 +94,7 @@ var explainOwn = operation{
 	id:      "explainScore",
 	summary: "Explain one's own score",
 	description: "Why the user's score of a day is what it is, such as `?date=2026-11-19`: what counts and since when, what was reported if that is something else, " +
-		"an operator's decision with its message, and until when the day can change. It is read from the stores, and names nobody else. Daily boards only.",
+		"a held total, an operator's decision with its message, and until when the day can change. It is read from the stores, and names nobody else. Daily boards only.",
 	errors: dayErrors(),
 }
 
@@ -122,6 +134,9 @@ func (h *explanationHandlers) ofUser(ctx context.Context, in *explainUserInput) 
 	answer := explanationOf(in.Board, e)
 	if e.Correction != nil {
 		answer.Correction.Reason = &e.Correction.Reason
+	}
+	if e.Held != nil && e.Held.State != models.HoldOpen {
+		answer.Held.Reason = &e.Held.Reason
 	}
 	return &output[Explanation]{answer}, nil
 }

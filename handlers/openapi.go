@@ -89,7 +89,7 @@ func describeMore(spec *huma.OpenAPI) {
 		schemas["Ranking"].Properties["me"], schemas["Ranking"].Properties["champion"], schemas["Summary"].Properties["best"], schemas["Standing"].Properties["held"],
 		schemas["BoardBucket"].Properties["last_run"], schemas["User"].Properties["erasure"],
 		schemas["Group"].Properties["challenge"], schemas["GroupPage"].Properties["challenge"],
-		schemas["Explanation"].Properties["reported"], schemas["Explanation"].Properties["pending"], schemas["Explanation"].Properties["correction"],
+		schemas["Explanation"].Properties["reported"], schemas["Explanation"].Properties["pending"], schemas["Explanation"].Properties["held"], schemas["Explanation"].Properties["correction"],
 		schemas["AcceptedTotals"].Properties["me"], schemas["IncrementResults"].Properties["me"],
 	} {
 		object.OneOf = []*huma.Schema{{Ref: object.Ref}, {Type: "null"}}

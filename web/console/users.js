@@ -62,12 +62,17 @@ function Explained({ token, user, board, date }) {
     ...[t(`kind_${kind}`), ' · ', when(since), ' · ', reason],
     message && ` · ${t('message')}: ${message}`,
   ];
+  const heldText = ({ state, reason, message, ...held }) => [
+    ...[timed(held), ' · ', t(`state_${state}`), reason && ` · ${reason}`],
+    message && ` · ${t('message')}: ${message}`,
+  ];
   return html`<${Fetched} result=${result}>
     ${(why) => html`<${Facts}
       pairs=${[
         ['counts', timed(why)],
         ['reported', why.reported && timed(why.reported)],
         ['afterRun', why.pending && timed(why.pending)],
+        ['heldScore', why.held && heldText(why.held)],
         ['correction', why.correction && decided(why.correction)],
         ['openUntil', when(why.open_until)],
         ['state_archived', t(why.archived ? 'yes' : 'no')],

@@ -12,6 +12,10 @@ addTexts({
     whyHighest: 'It is the highest total that was sent for the day, not the last one.',
     whyLowest: 'It is the lowest score that was sent for the day.',
     whyReported: 'What was sent: {n} {unit}, reached {time}.',
+    whyHeld_open: '{n} {unit} wait until somebody has looked at them, as that is unusually much.',
+    whyHeld_released:
+      '{n} {unit} were unusually much, and count since somebody has looked at them.',
+    whyHeld_rejected: '{n} {unit} were unusually much, and do not count.',
     why_set: 'The operators changed the score, {time}.',
     why_exclude: 'The operators took you off the ranking, {time}.',
     whyNext: 'When the day has been ranked anew, {n} {unit} will count.',
@@ -25,6 +29,9 @@ addTexts({
     whyHighest: '这是当天上传的最高总数，而不是最后一次上传的。',
     whyLowest: '这是当天上传的最低成绩。',
     whyReported: '上传的成绩：{n} {unit}，达成于 {time}。',
+    whyHeld_open: '{n} {unit} 异常偏高，等待管理员查看。',
+    whyHeld_released: '{n} {unit} 曾异常偏高，管理员查看后已计入。',
+    whyHeld_rejected: '{n} {unit} 异常偏高，不计入成绩。',
     why_set: '管理员于 {time} 修改了成绩。',
     why_exclude: '管理员于 {time} 将你移出了排行。',
     whyNext: '重新排名后将计入 {n} {unit}。',
@@ -38,12 +45,14 @@ addTexts({
 function sentencesOf(why, unit, low) {
   const said = (key, { score, reached_at: at }) =>
     t(key, { n: formatNumber(score), unit: unitOf(unit, score), time: at && formatDateTime(at) });
-  const { correction, pending, reported } = why;
+  const { correction, held, pending, reported } = why;
   const counts = why.score !== null;
   return [
     counts ? said('whyCounts', why) : t('whyNone'),
     counts && !correction && !reported && t(low ? 'whyLowest' : 'whyHighest'),
     reported && said('whyReported', reported),
+    held && said(`whyHeld_${held.state}`, held),
+    held?.message,
     correction && t(`why_${correction.kind}`, { time: formatDateTime(correction.since) }),
     correction?.message,
     pending && (pending.score === null ? t('whyNextNone') : said('whyNext', pending)),

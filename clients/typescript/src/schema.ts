@@ -910,7 +910,7 @@ export interface paths {
         };
         /**
          * Explain one's own score
-         * @description Why the user's score of a day is what it is, such as `?date=2026-11-19`: what counts and since when, what was reported if that is something else, an operator's decision with its message, and until when the day can change. It is read from the stores, and names nobody else. Daily boards only.
+         * @description Why the user's score of a day is what it is, such as `?date=2026-11-19`: what counts and since when, what was reported if that is something else, a held total, an operator's decision with its message, and until when the day can change. It is read from the stores, and names nobody else. Daily boards only.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -2404,6 +2404,29 @@ export interface components {
              */
             since: string;
         };
+        ExplainedHold: {
+            /** @description What an operator tells the user; empty for nothing */
+            message: string;
+            /**
+             * Format: date-time
+             * @description When it was reached
+             * @example 2026-11-20T13:00:00.123Z
+             */
+            reached_at: string;
+            /** @description Why it was decided. For operators */
+            reason?: string;
+            /**
+             * Format: int64
+             * @description The score
+             * @example 12345
+             */
+            score: number;
+            /**
+             * @description open: nobody has looked at it; released: it counts like any other; rejected: it does not count
+             * @enum {string}
+             */
+            state: "open" | "rejected" | "released";
+        };
         Explanation: {
             /** @description Whether the day is in the archive */
             archived: boolean;
@@ -2422,6 +2445,8 @@ export interface components {
             date: string;
             /** @description True once the day takes no more uploads */
             final: boolean;
+            /** @description The largest total of the user that was unusually large, and what became of it; null for none */
+            held: components["schemas"]["ExplainedHold"] | null;
             /**
              * Format: date-time
              * @description Until when the day takes uploads

@@ -358,10 +358,10 @@ func (s *Service) Waiting(ctx context.Context) (map[string]Waiting, error) {
 	return waiting, nil
 }
 
-// Open returns the open hold of a user in a bucket; nil for none. Its time is cut to the bucket's
-// resolution, as scores are. One query. CodeUnavailable.
-func (s *Service) Open(ctx context.Context, bucket *models.Bucket, user models.RowID) (*models.Hold, error) {
-	h, err := s.o.Store.open(ctx, bucket, user)
+// Of returns the hold of a user in a bucket, in whatever state; nil for none. Its time is cut to the
+// bucket's resolution, as scores are. One query. CodeUnavailable.
+func (s *Service) Of(ctx context.Context, bucket *models.Bucket, user models.RowID) (*models.Hold, error) {
+	h, err := s.o.Store.of(ctx, bucket, user)
 	if h != nil {
 		h.ReachedAt = score.Of(bucket).Cut(models.TimestampOf(h.ReachedAt)).Time()
 	}

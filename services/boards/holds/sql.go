@@ -118,11 +118,11 @@ func (s *Store) waiting(ctx context.Context, now time.Time, from models.Date) (m
 	return waiting, nil
 }
 
-// open returns the open hold of a user in a bucket; nil for none. One query.
-func (s *Store) open(ctx context.Context, bucket *models.Bucket, user models.RowID) (*models.Hold, error) {
+// of returns the hold of a user in a bucket; nil for none. One query.
+func (s *Store) of(ctx context.Context, bucket *models.Bucket, user models.RowID) (*models.Hold, error) {
 	var found []models.Hold
-	err := s.uploads.WithContext(ctx).Where("board = ? AND bucket = ? AND user_id = ? AND state = ?",
-		bucket.Board, bucket.Name, user, models.HoldOpen).Find(&found).Error
+	err := s.uploads.WithContext(ctx).Where("board = ? AND bucket = ? AND user_id = ?",
+		bucket.Board, bucket.Name, user).Find(&found).Error
 	if err != nil {
 		return nil, models.Unavailable("read a held total", err)
 	}

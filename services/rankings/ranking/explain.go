@@ -28,6 +28,8 @@ type Explanation struct {
 	// Next, which is nil for nothing.
 	Changes bool
 	Next    *TimedScore
+	// Held is the user's largest total above the board's HoldAbove, in whatever state; nil for none.
+	Held *models.Hold
 	// Correction is an operator's decision that holds; nil for none.
 	Correction *models.Correction
 	// OpenUntil is until when the day takes uploads.
@@ -38,7 +40,7 @@ type Explanation struct {
 	Archived bool
 }
 
-// Explain returns why the viewer's score of a day is what it is, from the stores. Four queries, one of
+// Explain returns why the viewer's score of a day is what it is, from the stores. Five queries, one of
 // them or a round trip to Redis for what counts, and one for what waits. Errors: those of Me, and
 // CodeBoardKind if the board has no days.
 func (s *Service) Explain(ctx context.Context, q Query) (e *Explanation, err error) {
@@ -66,6 +68,13 @@ func (s *Service) explanation(ctx context.Context, r *request, a *attempt) (*Exp
 	e.OpenUntil = a.bucket.ClosesAt
 	if r.viewer == 0 || s.o.Rules.Erased(r.viewer) {
 		return e, nil
+	}
+	if s.o.Holds != nil {
+		held, err := s.o.Holds.Of(ctx, a.bucket, r.viewer)
+		if err != nil {
+			return nil, err
+		}
+		e.Held = held
 	}
 	// What waits is read before what counts: a run in between moves it there.
 	known, err := s.o.Corrections.Known(ctx, a.bucket, r.viewer)

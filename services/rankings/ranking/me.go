@@ -115,11 +115,11 @@ func (s *Service) heldOf(ctx context.Context, b *catalog.Board, bucket *models.B
 	if b.HoldAbove == 0 || user == 0 {
 		return nil, nil //nolint:nilnil // most boards have none
 	}
-	open, err := s.o.Holds.Open(ctx, bucket, user)
-	if err != nil || open == nil {
+	hold, err := s.o.Holds.Of(ctx, bucket, user)
+	if err != nil || hold == nil || hold.State != models.HoldOpen {
 		return nil, err
 	}
-	return &Held{open.Score, models.TimestampOf(open.ReachedAt)}, nil
+	return &Held{hold.Score, models.TimestampOf(hold.ReachedAt)}, nil
 }
 
 // Percentile returns 100 × the number of users ranked below ÷ the number of all
