@@ -33,6 +33,7 @@ import (
 	"stepboard/services/boards/holds"
 	"stepboard/services/boards/ingest"
 	"stepboard/services/boards/ledger"
+	"stepboard/services/boards/phones"
 	"stepboard/services/boards/results"
 	"stepboard/services/operations/audit"
 	"stepboard/services/operations/erasure"
@@ -134,6 +135,7 @@ type App struct {
 	Holds       *holds.Service
 	Deliveries  *outcomes.Deliveries
 	Notices     *notices.Service
+	Phones      *phones.Service
 	Erasure     *erasure.Service
 	Audit       *audit.Service
 	Replayer    *ingest.Replayer // nil without a queue
@@ -250,6 +252,9 @@ func (a *App) build(ctx context.Context, o Options) error {
 	if err := a.buildIngest(ctx, o); err != nil {
 		return err
 	}
+	a.Phones = phones.New(phones.Options{
+		Store: phones.NewStore(o.Stores.Gorm), Boards: a.Catalog.Definitions, Directory: a.Directory, Uploads: a.Ingest, Clock: o.Clock,
+	})
 	a.buildErasure(o, erasures)
 	a.buildRanking(o)
 	if err := a.buildJobs(o); err != nil {
@@ -492,7 +497,7 @@ func (a *App) buildHandler(o Options) (err error) {
 		Scores: a.Ingest, Increments: a.Ledger, Boards: a.Catalog.Definitions, Buckets: a.Catalog.Buckets,
 		Rankings: a.Ranking, Absent: a.Ranking, Likes: a.Likes, History: a.Ranking, Explanations: a.Ranking, Streams: a.Streams,
 		Friends: a.Friends, FriendRequests: a.Friends, Invites: a.Friends, Groups: a.Groups, Profiles: a.Directory, Privacy: a.Privacy,
-		Push:     a.Notices,
+		Push: a.Notices, Phones: a.Phones,
 		Cursors:  a.cursors,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews, Holds: a.Holds,
 		Corrections: a.Corrections, Deliveries: a.Deliveries, Erasures: a.Erasure, Audit: a.Audit,

@@ -9,6 +9,7 @@ import (
 	"stepboard/models"
 	"stepboard/services/boards/holds"
 	"stepboard/services/boards/ingest"
+	"stepboard/services/boards/phones"
 	"stepboard/services/operations/audit"
 	"stepboard/services/operations/erasure"
 	"stepboard/services/operations/reviews"
@@ -29,7 +30,8 @@ func (a *App) buildErasure(o Options, store *erasure.Store) {
 			a.Directory.Subject(), erasure.Scores(store, a.Entries, o.Clock), a.Friends.Subject(), a.Privacy.Subject(), a.Groups.Subject(),
 			likes.NewStore(o.Stores.Jobs.Gorm, nil).Subject(), a.Archive.Subject(), a.increments.Subject(), a.Corrections.Subject(),
 			reviews.NewStore(o.Stores.Jobs.Gorm).Subject(), holds.NewStore(o.Stores.Gorm, o.Stores.Jobs.Gorm).Subject(), audit.NewStore(o.Stores.Jobs.Gorm).Subject(),
-			ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm).Subject(), a.webhooks.Subject(), notices.NewStore(o.Stores.Jobs.Gorm).Subject(), passed.Subject(a.states),
+			ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm).Subject(), a.webhooks.Subject(), notices.NewStore(o.Stores.Jobs.Gorm).Subject(),
+			phones.NewStore(o.Stores.Jobs.Gorm).Subject(o.Clock), passed.Subject(a.states),
 		},
 		Forget: a.states.Erase, Pending: a.decisions.Pending, Clock: o.Clock, Log: o.Log,
 	})

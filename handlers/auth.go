@@ -31,6 +31,8 @@ const (
 	byAdmin
 	// byAny accepts every valid token.
 	byAny
+	// byKey accepts the key of an upload address, which the handler looks up and whose calls it limits.
+	byKey
 )
 
 const audienceKey = "audience"
@@ -50,6 +52,8 @@ func (a audience) describe() string {
 		return "With a token of scope service."
 	case byAdmin:
 		return "With a token of scope admin."
+	case byKey:
+		return "With the key of an upload address, and no token."
 	default:
 		return "With any token."
 	}
@@ -58,7 +62,7 @@ func (a audience) describe() string {
 // check returns CodeForbidden if the caller does not belong to the audience.
 func (a audience) check(caller *auth.Caller) error {
 	switch {
-	case a == byAny,
+	case a == byAny, a == byKey,
 		a == byUser && (caller.User != "" || caller.Service),
 		a == byService && caller.Service,
 		a == byAdmin && caller.Admin:
@@ -108,15 +112,18 @@ func newUntrustedProxyWarning(trustedProxies []string, log *slog.Logger) func() 
 // and the caller is within the rate limits.
 func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context)) {
 	c := humagin.Unwrap(hctx)
-	caller, err := a.identify(hctx.Header("Authorization"))
+	by, _ := hctx.Operation().Metadata[audienceKey].(audience)
+	caller, err := new(auth.Caller), error(nil)
+	if by != byKey {
+		caller, err = a.identify(hctx.Header("Authorization"))
+	}
 	user, address := a.limited(c, caller)
-	if user != "" || address != "" {
+	if by != byKey && (user != "" || address != "") {
 		if limited := a.limits.Take(c.Request.Context(), user, address); limited != nil {
 			err = limited
 		}
 	}
 	if err == nil {
-		by, _ := hctx.Operation().Metadata[audienceKey].(audience)
 		err = by.check(caller)
 	}
 	if err == nil {

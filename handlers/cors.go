@@ -13,7 +13,7 @@ import (
 // it no longer than this.
 const preflightAge = 2 * time.Hour
 
-// permitOrigins lets pages of other origins make the calls under /v1 and read their answers,
+// permitOrigins lets pages of other origins make the calls under /v1, except those of phones, and read their answers,
 // errors included. It also answers the preflight requests of browsers, which have no token. Calls need no cookies, so a page gets nothing without a token. Any header is permitted:
 // libraries for traces add their own.
 func permitOrigins(origins []string) gin.HandlerFunc {
@@ -25,7 +25,7 @@ func permitOrigins(origins []string) gin.HandlerFunc {
 		MaxAge:         int(preflightAge.Seconds()),
 	})
 	return func(c *gin.Context) {
-		if !strings.HasPrefix(c.Request.URL.Path, "/v1/") {
+		if path := c.Request.URL.Path; !strings.HasPrefix(path, "/v1/") || isPhoneRoute(path) {
 			return
 		}
 		policy.HandlerFunc(c.Writer, c.Request)

@@ -21,6 +21,7 @@ import (
 type metrics struct {
 	duration *prometheus.HistogramVec
 	uploads  *prometheus.CounterVec
+	phones   *prometheus.CounterVec
 }
 
 // durationBounds are the bounds of the histogram of durations, in seconds.
@@ -86,8 +87,12 @@ func newMetrics(registry *prometheus.Registry, durations *Durations) *metrics {
 			Name: "stepboard_uploads_accepted_total",
 			Help: "Score updates acknowledged to clients, by board.",
 		}, []string{"board"}),
+		phones: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "stepboard_phone_uploads_total",
+			Help: "Calls of apps to upload addresses, by the form of their body and whether it was accepted or refused.",
+		}, []string{"form", "result"}),
 	}
-	registry.MustRegister(m.duration, m.uploads)
+	registry.MustRegister(m.duration, m.uploads, m.phones)
 	return m
 }
 

@@ -11,7 +11,7 @@ import (
 func tags() []*huma.Tag {
 	return []*huma.Tag{
 		{Name: "Rankings", Description: "The boards, the rankings on them and one's own days. With a user's token."},
-		{Name: "Uploads", Description: "Report one's own totals. With a user's token."},
+		{Name: "Uploads", Description: "Report one's own totals, and let a phone do it. With a user's token."},
 		{Name: "Friends", Description: "Friends and friend requests. With a user's token."},
 		{Name: "Privacy", Description: "Hide one's scores, mute and block. With a user's token."},
 		{Name: "Groups", Description: "Groups, which their members join by an invite code. With a user's token."},
@@ -29,7 +29,7 @@ func tagOf(path string, by audience) string {
 		return "Backends"
 	case by == byAdmin:
 		return "Operators"
-	case strings.HasSuffix(path, "/scores"):
+	case strings.HasSuffix(path, "/scores") || noun == "in" || strings.Contains(path, "/upload-addresses"):
 		return "Uploads"
 	case noun == "boards":
 		return "Rankings"

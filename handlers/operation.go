@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"reflect"
@@ -33,6 +34,8 @@ type operation struct {
 	// list says that the body is a list of a backend, of at most maxList bytes. Its handler
 	// decodes it, and stops at the first error.
 	list bool
+	// most is how many bytes another body may have; 0 for maxBody.
+	most int64
 	// responses describes the responses; nil leaves that to Huma. It returns a new map each
 	// time, because Huma changes it.
 	responses func() map[string]*huma.Response
@@ -116,7 +119,7 @@ func register[I, O any](api huma.API, route string, by audience, handler func(co
 	if by == byAdmin && method != http.MethodGet && !described.audited {
 		panic(route + ": what operators modify is registered by registerAudited")
 	}
-	limit := int64(maxBody)
+	limit := cmp.Or(described.most, maxBody)
 	if described.list {
 		limit = maxList
 	}

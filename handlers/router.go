@@ -43,6 +43,7 @@ type Config struct {
 	Profiles     ProfileService
 	Privacy      PrivacyService
 	Push         PushService
+	Phones       PhoneService
 	Archives     ArchiveService
 	DeadLetters  DeadLetterService
 	Reviews      ReviewService
@@ -159,6 +160,16 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	registerForUser(api, "GET /v1/me/push", telling.get, getPush)
 	registerForUser(api, "PUT /v1/me/push", telling.set, setPush)
 	registerForUser(api, "DELETE /v1/me/push", telling.end, endPush)
+	addresses := &addressHandlers{c.Phones}
+	registerForUser(api, "POST /v1/me/upload-addresses", addresses.add, addUploadAddress)
+	registerForUser(api, "GET /v1/me/upload-addresses", addresses.list, listUploadAddresses)
+	registerForUser(api, "PUT /v1/me/upload-addresses/{id}", addresses.change, changeUploadAddress)
+	registerForUser(api, "DELETE /v1/me/upload-addresses/{id}", addresses.revoke, revokeUploadAddress)
+	register(api, "GET /v1/admin/users/{id}/upload-addresses", byAdmin, addresses.listForOperator, listUploadAddressesOfUser)
+	registerAudited(api, c.Audit, "DELETE /v1/admin/users/{id}/upload-addresses/{address}", addresses.revokeAsOperator, revokeUploadAddressOfUser)
+	received := &phoneHandlers{c.Phones, c.Limits, scores, m.phones}
+	register(api, "POST /v1/in/{key}", byKey, received.take, takeFromPhone)
+	register(api, "POST /v1/in", byKey, received.takeByHeader, takeFromPhoneByHeader)
 	c.choices(api, "/v1/hidden-from", models.HiddenFrom, hidingFrom)
 	c.choices(api, "/v1/muted", models.Muted, muting)
 	c.choices(api, "/v1/blocked", models.Blocked, blocking)

@@ -14,7 +14,7 @@ import (
 // traced starts a trace for the calls under /v1 that sampled selects. A client's
 // traceparent is ignored, because otherwise any client could have all of its
 // calls traced. Streams are not traced: a span would last for minutes, and its
-// polls serve all subscribers.
+// polls serve all subscribers. Neither are calls of phones: a span has the path, and theirs is secret.
 func traced(provider trace.TracerProvider, sampled func() bool) gin.HandlerFunc {
 	return otelgin.Middleware("stepboard",
 		otelgin.WithTracerProvider(provider),
@@ -22,7 +22,7 @@ func traced(provider trace.TracerProvider, sampled func() bool) gin.HandlerFunc 
 		otelgin.WithPropagators(propagation.NewCompositeTextMapPropagator()), // none
 		otelgin.WithGinFilter(func(c *gin.Context) bool {
 			// The filter runs before a span costs anything: most calls have none.
-			return sampled() && strings.HasPrefix(c.FullPath(), "/v1/") && !isStream(c.FullPath())
+			return sampled() && strings.HasPrefix(c.FullPath(), "/v1/") && !isStream(c.FullPath()) && !isPhoneRoute(c.FullPath())
 		}))
 }
 

@@ -1,0 +1,155 @@
+package handlers
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"stepboard/models"
+	"stepboard/services/boards/phones"
+)
+
+// maxPhoneBody is the largest body that an app may send to an upload address, in bytes.
+const maxPhoneBody = 256 << 10
+
+// PhoneService takes what phones send to upload addresses.
+type PhoneService interface {
+	AddressService
+	Find(ctx context.Context, key string) (phones.Address, error)
+	Take(ctx context.Context, a phones.Address, body []byte, query string) (phones.Taken, error)
+}
+
+// phoneHandlers serves what phones send.
+type phoneHandlers struct {
+	phones   PhoneService
+	limits   RateLimiter
+	scores   *scoreHandlers
+	received *prometheus.CounterVec // by form and result
+}
+
+// phoneRoute is the path of calls with a key. What lies below it is secret.
+const phoneRoute = "/v1/in"
+
+// isPhoneRoute reports whether a path or route is that of a phone's call.
+func isPhoneRoute(path string) bool {
+	return path == phoneRoute || strings.HasPrefix(path, phoneRoute+"/")
+}
+
+const aboutForms = "The form is recognised: that of POST /v1/boards/{board}/scores, what Health Auto Export, Health Connect Webhook and iPhone " +
+	"Shortcuts send, and fields steps and date. Only totals of days count, of a day the largest, up to 31 days; other metrics are skipped. " +
+	"What was recognised is no error, even if no day takes it any more: `rejected` says why. " +
+	"Intervals are 422 `not_daily`, and anything else is 422 `not_recognised`."
+
+var takeFromPhone = operation{
+	id:          "takeFromPhone",
+	summary:     "Take steps from an app",
+	description: "What an app on a phone sends to an upload address. " + aboutForms,
+	otherStatus: http.StatusAccepted,
+	most:        maxPhoneBody,
+	errors:      []models.Code{models.CodeAddressUnknown, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeNotDaily, models.CodeNotRecognised},
+}
+
+// phoneFields are steps and date of an app that sends no body.
+type phoneFields struct {
+	Steps string `query:"steps" maxLength:"20" doc:"Steps of the day so far, of an app that sends no body" example:"7961"`
+	Date  string `query:"date" maxLength:"40" doc:"The day, beside steps" example:"2026-11-20"`
+}
+
+// encoded returns the fields as a body has them; "" without any.
+func (f phoneFields) encoded() string {
+	values := url.Values{}
+	if f.Steps != "" {
+		values.Set("steps", f.Steps)
+	}
+	if f.Date != "" {
+		values.Set("date", f.Date)
+	}
+	return values.Encode()
+}
+
+type phoneInput struct {
+	Key string `path:"key" maxLength:"64" doc:"The key of the address"`
+	phoneFields
+	RawBody []byte
+}
+
+// phoneTotals says what became of a phone's totals.
+type phoneTotals struct {
+	Accepted []phoneTotal         `json:"accepted" nullable:"false" doc:"The totals that were taken, oldest first"`
+	Rejected []rejectedPhoneTotal `json:"rejected" nullable:"false" doc:"Those that were not, oldest first"`
+}
+
+type phoneTotal struct {
+	Date  string `json:"date" format:"date" doc:"The day" example:"2026-11-20"`
+	Score int64  `json:"score" doc:"The total" example:"7961"`
+}
+
+type rejectedPhoneTotal struct {
+	Date   string      `json:"date" format:"date" doc:"The day" example:"2026-11-01"`
+	Code   models.Code `json:"code" enum:"date_closed,date_in_future,score_out_of_range" doc:"Why it was rejected"`
+	Detail string      `json:"detail" doc:"What a person should know and do"`
+}
+
+func (h *phoneHandlers) take(ctx context.Context, in *phoneInput) (*statusOutput[phoneTotals], error) {
+	return h.takeBy(ctx, in.Key, in.RawBody, in.encoded())
+}
+
+var takeFromPhoneByHeader = operation{
+	id:      "takeFromPhoneByHeader",
+	summary: "Take steps from an app that sends headers",
+	description: "As POST /v1/in/{key}, with `Authorization: Bearer` and the key of the address: proxies write paths to their logs, and no headers. " +
+		aboutForms,
+	otherStatus: http.StatusAccepted,
+	most:        maxPhoneBody,
+	errors:      takeFromPhone.errors,
+}
+
+type phoneHeaderInput struct {
+	Authorization string `header:"Authorization" hidden:"true"`
+	phoneFields
+	RawBody []byte
+}
+
+func (h *phoneHandlers) takeByHeader(ctx context.Context, in *phoneHeaderInput) (*statusOutput[phoneTotals], error) {
+	_, key, _ := strings.Cut(in.Authorization, " ")
+	return h.takeBy(ctx, key, in.RawBody, in.encoded())
+}
+
+// takeBy takes what a phone has sent. A call with a key counts for its user, and one with another text
+// for its network, as calls with bad tokens do.
+func (h *phoneHandlers) takeBy(ctx context.Context, key string, body []byte, query string) (*statusOutput[phoneTotals], error) {
+	address, err := h.phones.Find(ctx, key)
+	if err == nil || models.CodeOf(err) == models.CodeAddressUnknown {
+		if limited := h.limits.Take(ctx, address.UserID, callerFrom(ctx).address); limited != nil {
+			err = limited
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	taken, err := h.phones.Take(ctx, address, body, query)
+	result := "accepted"
+	if err != nil {
+		result = "refused"
+	}
+	h.received.WithLabelValues(string(taken.Form), result).Inc()
+	if err != nil {
+		return nil, err
+	}
+	h.scores.accepted.WithLabelValues(address.Board).Add(float64(len(taken.Accepted)))
+	return &statusOutput[phoneTotals]{h.scores.status(), phoneTotalsOf(taken)}, nil
+}
+
+func phoneTotalsOf(taken phones.Taken) phoneTotals {
+	totals := phoneTotals{Accepted: []phoneTotal{}, Rejected: []rejectedPhoneTotal{}}
+	for _, a := range taken.Accepted {
+		totals.Accepted = append(totals.Accepted, phoneTotal{a.Date.String(), a.Score})
+	}
+	for _, r := range taken.Rejected {
+		totals.Rejected = append(totals.Rejected, rejectedPhoneTotal{r.Date.String(), r.Err.Code, r.Err.Message})
+	}
+	return totals
+}

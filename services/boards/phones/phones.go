@@ -1,0 +1,274 @@
+// Package phones takes steps from apps that send them to an address, without code for this service. A
+// user makes an address for a phone, and the app on it sends what it has, in a form of its own.
+//
+// An address ends in a key, which is shown once. SQL has its hash, and is asked at each call, so that
+// an address that was revoked is refused at once by every process. The key is in no log, trace or metric.
+//
+// Only totals of days count. Intervals are never added up: records of a watch and a phone overlap.
+package phones
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"stepboard/models"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/boards/ingest"
+)
+
+const (
+	// MaxAddresses is how many addresses a user may have.
+	MaxAddresses = 10
+	// maxName is the longest name of an address, in characters.
+	maxName = 64
+	// keyPrefix begins each key, and no token.
+	keyPrefix = "sb_"
+	// keyBytes is how many random bytes a key has.
+	keyBytes = 20
+	// notedEvery is how often it is written that an address was used.
+	notedEvery = time.Minute
+)
+
+// encoding writes keys: in small letters, without padding.
+var encoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// Uploads takes the totals of a user. Implemented by ingest.Service.
+type Uploads interface {
+	Accept(ctx context.Context, board string, uploads []ingest.Upload) ([]ingest.Accepted, []*ingest.ItemError, error)
+}
+
+// Definitions finds boards. Implemented by catalog.Definitions.
+type Definitions interface {
+	Board(name string) (*catalog.Board, error)
+}
+
+// Options holds what a Service is built on.
+type Options struct {
+	Store     *Store
+	Boards    Definitions
+	Directory models.Users
+	Uploads   Uploads
+	Clock     models.Clock
+}
+
+// Service keeps upload addresses, and takes what phones send to them. Safe for concurrent use.
+type Service struct{ o Options }
+
+// New returns a service.
+func New(o Options) *Service { return &Service{o} }
+
+// Choice is what a user says of an address.
+type Choice struct {
+	Name string
+	// TimeZone is an IANA name; empty for that of the board.
+	TimeZone string
+}
+
+// Add makes an address of a user for a daily board that ranks the highest score first, and returns it
+// with its key, and creates the user if necessary. Errors: CodeBoardNotFound, CodeBoardKind,
+// CodeValidationFailed, CodeAddressLimit if the user has MaxAddresses, CodeUnavailable. One transaction of
+// three statements.
+func (s *Service) Add(ctx context.Context, user models.UserID, board string, c Choice) (models.UploadAddress, string, error) {
+	b, err := s.board(board)
+	if err != nil {
+		return models.UploadAddress{}, "", err
+	}
+	if c.TimeZone == "" {
+		c.TimeZone = b.TimeZone
+	}
+	if err := c.check(); err != nil {
+		return models.UploadAddress{}, "", err
+	}
+	rows, err := s.o.Directory.Ensure(ctx, user)
+	if err != nil {
+		return models.UploadAddress{}, "", err
+	}
+	var random [keyBytes]byte
+	_, _ = rand.Read(random[:]) // never fails
+	key := keyPrefix + encoding.EncodeToString(random[:])
+	address := models.UploadAddress{
+		User: rows[0], KeyHash: hashOf(key), Board: board, Name: c.Name, TimeZone: c.TimeZone,
+		CreatedAt: s.o.Clock().UTC().Truncate(time.Microsecond),
+	}
+	err = s.o.Store.add(ctx, &address)
+	return address, key, models.Public("make an upload address", err)
+}
+
+func (s *Service) board(name string) (*catalog.Board, error) {
+	b, err := s.o.Boards.Board(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.RequireDays(); err != nil {
+		return nil, err
+	}
+	return b, b.RequireHigh("upload addresses")
+}
+
+// check returns an error unless name and zone are permitted.
+func (c Choice) check() error {
+	switch n := utf8.RuneCountInString(c.Name); {
+	case n < 1 || n > maxName || !utf8.ValidString(c.Name) || strings.ContainsFunc(c.Name, unicode.IsControl) || strings.TrimSpace(c.Name) != c.Name:
+		return models.Invalid("body.name", "has 1 to 64 characters, without control characters and spaces at its ends")
+	case c.TimeZone == models.LocalZone:
+		return models.Invalid("body.time_zone", "is required on this board, whose days are each user's own, such as Asia/Shanghai")
+	}
+	if _, err := time.LoadLocation(c.TimeZone); err != nil || c.TimeZone == "Local" || c.TimeZone == "" {
+		return models.Invalid("body.time_zone", "is no IANA time zone, such as Asia/Shanghai")
+	}
+	return nil
+}
+
+// List returns the addresses of a user, oldest first. A user that does not exist has none. One query.
+// CodeUnavailable if SQL is away.
+func (s *Service) List(ctx context.Context, user models.UserID) ([]models.UploadAddress, error) {
+	row, err := s.o.Directory.FindOne(ctx, user)
+	if err != nil || row == 0 {
+		return nil, err
+	}
+	list, err := s.o.Store.list(ctx, row)
+	return list, models.Public("list upload addresses", err)
+}
+
+// Change gives an address of a user another name and zone, and returns it. Errors: CodeNotFound,
+// CodeValidationFailed, CodeUnavailable. Two statements.
+func (s *Service) Change(ctx context.Context, user models.UserID, id int64, c Choice) (models.UploadAddress, error) {
+	if err := c.check(); err != nil {
+		return models.UploadAddress{}, err
+	}
+	row, err := s.o.Directory.FindOne(ctx, user)
+	if err != nil {
+		return models.UploadAddress{}, err
+	}
+	address, err := s.o.Store.change(ctx, row, id, c)
+	return address, models.Public("change an upload address", err)
+}
+
+// Revoke ends an address of a user. It returns CodeNotFound if the user has none of this id. In a dry run it
+// changes nothing. One transaction of two statements.
+func (s *Service) Revoke(ctx context.Context, user models.UserID, id int64, dryRun bool) error {
+	row, err := s.o.Directory.FindOne(ctx, user)
+	if err != nil {
+		return err
+	}
+	if dryRun {
+		_, err = s.o.Store.find(ctx, row, id)
+	} else {
+		err = s.o.Store.revoke(ctx, row, id, s.o.Clock().UTC())
+	}
+	return models.Public("revoke an upload address", err)
+}
+
+// hashOf returns what is stored of a key.
+func hashOf(key string) []byte {
+	hash := sha256.Sum256([]byte(key))
+	return hash[:]
+}
+
+// Address is an address that a phone has named by its key.
+type Address struct {
+	models.UploadAddress
+	// UserID is the user for whom it uploads.
+	UserID models.UserID
+}
+
+// Find returns the address of a key. CodeAddressUnknown if there is none, CodeUnavailable. One hash and one
+// query; neither for a text that is no key.
+func (s *Service) Find(ctx context.Context, key string) (Address, error) {
+	random, isKey := strings.CutPrefix(key, keyPrefix)
+	if !isKey || len(random) != encoding.EncodedLen(keyBytes) {
+		return Address{}, errUnknown()
+	}
+	address, err := s.o.Store.byKey(ctx, hashOf(key))
+	return address, models.Public("look up an upload address", err)
+}
+
+// errUnknown returns the error about a key that no address has.
+func errUnknown() *models.Error {
+	return models.Errorf(models.CodeAddressUnknown, "this address is not known here, or was revoked: make a new one")
+}
+
+// Taken is what a call to an address has led to.
+type Taken struct {
+	Form     Form
+	Accepted []ingest.Accepted
+	Rejected []Rejected
+}
+
+// Rejected is the total of a day that was not taken.
+type Rejected struct {
+	Date models.Date
+	Err  *models.Error
+}
+
+// Take takes what a phone has sent to an address, in a body or, without one, in a query. If
+// something was recognised, it is no error that none of it counts. Errors: CodeNotRecognised, CodeNotDaily, those of
+// Uploads.Accept. Once a minute it notes the call, with one statement.
+func (s *Service) Take(ctx context.Context, a Address, body []byte, query string) (Taken, error) {
+	zone, err := time.LoadLocation(a.TimeZone)
+	if err != nil {
+		return Taken{Form: Unknown}, err
+	}
+	form, totals, err := Read(body, query, zone)
+	taken := Taken{Form: form}
+	if err == nil && len(totals) > 0 {
+		err = s.upload(ctx, a, totals, &taken)
+	}
+	var known *models.Error
+	if err == nil || errors.As(err, &known) && (known.Code == models.CodeNotRecognised || known.Code == models.CodeNotDaily) {
+		s.note(ctx, a, taken, known)
+	}
+	return taken, err
+}
+
+// upload uploads totals.
+func (s *Service) upload(ctx context.Context, a Address, totals []Total, taken *Taken) error {
+	uploads := make([]ingest.Upload, len(totals))
+	for i, t := range totals {
+		uploads[i] = ingest.Upload{User: a.UserID, Date: t.Date, Score: t.Steps}
+	}
+	accepted, rejected, err := s.o.Uploads.Accept(ctx, a.Board, uploads)
+	if err != nil {
+		return err
+	}
+	taken.Accepted = accepted
+	for _, r := range rejected {
+		taken.Rejected = append(taken.Rejected, Rejected{totals[r.Index].Date, r.Err})
+	}
+	return nil
+}
+
+// note stores what a call has led to, at most once a minute. If it can't be stored, the call has succeeded all the same.
+func (s *Service) note(ctx context.Context, a Address, taken Taken, refused *models.Error) {
+	now := s.o.Clock().UTC().Truncate(time.Microsecond)
+	if a.LastUsedAt != nil && now.Sub(*a.LastUsedAt) < notedEvery {
+		return
+	}
+	used := models.UploadAddress{ID: a.ID, LastUsedAt: &now}
+	switch n := len(taken.Accepted); {
+	case refused != nil:
+		used.LastCode = refused.Code
+	case n > 0:
+		last := taken.Accepted[n-1]
+		used.LastDay, used.LastScore = &last.Date, &last.Score
+	case len(taken.Rejected) > 0:
+		used.LastCode = taken.Rejected[len(taken.Rejected)-1].Err.Code
+	}
+	_ = s.o.Store.noteUse(ctx, used)
+}
+
+// Revoked returns the hashes of all keys that were revoked. One query.
+func (s *Service) Revoked(ctx context.Context) ([][]byte, error) { return s.o.Store.Revoked(ctx) }
+
+// RevokeAgain revokes the addresses of hashes in a database that was restored to an earlier state.
+// It may be repeated. Two statements for each thousand.
+func (s *Service) RevokeAgain(ctx context.Context, hashes [][]byte) error {
+	return s.o.Store.revokeAgain(ctx, hashes, s.o.Clock().UTC())
+}

@@ -1,0 +1,154 @@
+package phones
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"stepboard/models"
+)
+
+// Store keeps addresses in table upload_addresses, and the hashes of revoked keys in revoked_keys. Safe
+// for concurrent use.
+type Store struct{ db *gorm.DB }
+
+// NewStore returns a store over the database.
+func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
+
+// errErased reports that the user of an address was erased meanwhile.
+var errErased = errors.New("the user was erased")
+
+// add stores an address and sets its id. The user is locked, so that concurrent calls keep to
+// MaxAddresses.
+func (s *Store) add(ctx context.Context, a *models.UploadAddress) error {
+	return s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		var locked []models.User
+		lock := tx.Select("user_id").Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate})
+		if err := lock.Find(&locked, "user_id = ?", a.User).Error; err != nil {
+			return fmt.Errorf("lock the user: %w", err)
+		}
+		if len(locked) == 0 {
+			return errErased
+		}
+		var n int64
+		if err := tx.Model(a).Where("user_id = ?", a.User).Count(&n).Error; err != nil {
+			return fmt.Errorf("count addresses: %w", err)
+		}
+		if n >= MaxAddresses {
+			return models.Errorf(models.CodeAddressLimit, "a user has at most %d upload addresses: revoke one first", MaxAddresses)
+		}
+		return models.Wrap("store an address", tx.Create(a).Error)
+	})
+}
+
+// list returns the addresses of a user, oldest first.
+func (s *Store) list(ctx context.Context, user models.RowID) (list []models.UploadAddress, err error) {
+	err = s.db.WithContext(ctx).Order("id").Find(&list, "user_id = ?", user).Error
+	return list, models.Wrap("list addresses", err)
+}
+
+// find returns an address of a user; CodeNotFound if the user has none of this id.
+func (s *Store) find(ctx context.Context, user models.RowID, id int64) (a models.UploadAddress, err error) {
+	err = s.db.WithContext(ctx).Take(&a, "id = ? AND user_id = ?", id, user).Error
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return a, errNoAddress
+	}
+	return a, models.Wrap("read an address", err)
+}
+
+var errNoAddress = models.Errorf(models.CodeNotFound, "there is no such upload address")
+
+// change stores another name and zone, and returns the address.
+func (s *Store) change(ctx context.Context, user models.RowID, id int64, c Choice) (models.UploadAddress, error) {
+	err := s.db.WithContext(ctx).Model(&models.UploadAddress{}).Where("id = ? AND user_id = ?", id, user).
+		Updates(map[string]any{"name": c.Name, "time_zone": c.TimeZone}).Error
+	if err != nil {
+		return models.UploadAddress{}, fmt.Errorf("change an address: %w", err)
+	}
+	return s.find(ctx, user, id)
+}
+
+// revoke ends an address of a user and keeps its hash.
+func (s *Store) revoke(ctx context.Context, user models.RowID, id int64, now time.Time) error {
+	n, err := s.end(ctx, now, "id = ? AND user_id = ?", id, user)
+	if err == nil && n == 0 {
+		err = errNoAddress
+	}
+	return err
+}
+
+// end deletes addresses that a condition selects, keeps their hashes, and returns their number.
+func (s *Store) end(ctx context.Context, now time.Time, condition string, args ...any) (n int64, err error) {
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		kept := tx.Exec("INSERT INTO revoked_keys (key_hash, revoked_at) SELECT key_hash, ? FROM upload_addresses WHERE "+condition+
+			" ON CONFLICT (key_hash) DO NOTHING", append([]any{now}, args...)...)
+		if kept.Error != nil {
+			return fmt.Errorf("keep the hash of a key: %w", kept.Error)
+		}
+		deleted := tx.Where(condition, args...).Delete(&models.UploadAddress{})
+		n = deleted.RowsAffected
+		return models.Wrap("end addresses", deleted.Error)
+	})
+	return n, err
+}
+
+// byKey returns the address of a key by its hash; CodeAddressUnknown if there is none. A user who is being
+// erased has none.
+func (s *Store) byKey(ctx context.Context, hash []byte) (Address, error) {
+	var found []struct {
+		models.UploadAddress
+		ExternalID models.UserID
+	}
+	err := s.db.WithContext(ctx).Table("upload_addresses a").Select("a.*, u.external_id").
+		Joins("JOIN users u ON u.user_id = a.user_id").Where("a.key_hash = ?", hash).Limit(1).Scan(&found).Error
+	if err != nil {
+		return Address{}, fmt.Errorf("look up a key: %w", err)
+	}
+	if len(found) == 0 {
+		return Address{}, errUnknown()
+	}
+	return Address{found[0].UploadAddress, found[0].ExternalID}, nil
+}
+
+// noteUse stores what the last call of an address has led to.
+func (s *Store) noteUse(ctx context.Context, a models.UploadAddress) error {
+	err := s.db.WithContext(ctx).Model(&a).Select("last_used_at", "last_day", "last_score", "last_code").Updates(&a).Error
+	return models.Wrap("note the use of an address", err)
+}
+
+// Revoked returns the hashes of all keys that were revoked.
+func (s *Store) Revoked(ctx context.Context) (hashes [][]byte, err error) {
+	err = s.db.WithContext(ctx).Table("revoked_keys").Order("key_hash").Pluck("key_hash", &hashes).Error
+	return hashes, models.Wrap("read revoked keys", err)
+}
+
+// revokedRow is a row of revoked_keys.
+type revokedRow struct {
+	KeyHash   []byte `gorm:"primaryKey"`
+	RevokedAt time.Time
+}
+
+func (revokedRow) TableName() string { return "revoked_keys" }
+
+// revokeAgain deletes the addresses of hashes, and keeps the hashes.
+func (s *Store) revokeAgain(ctx context.Context, hashes [][]byte, now time.Time) error {
+	for chunk := range slices.Chunk(hashes, 1000) {
+		rows := make([]revokedRow, len(chunk))
+		for i, hash := range chunk {
+			rows[i] = revokedRow{hash, now}
+		}
+		db := s.db.WithContext(ctx)
+		if err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error; err != nil {
+			return fmt.Errorf("keep the hashes of keys: %w", err)
+		}
+		if err := db.Where("key_hash IN ?", chunk).Delete(&models.UploadAddress{}).Error; err != nil {
+			return fmt.Errorf("end addresses: %w", err)
+		}
+	}
+	return nil
+}
