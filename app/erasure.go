@@ -21,7 +21,7 @@ import (
 // buildErasure constructs the service that erases users.
 func (a *App) buildErasure(o Options, store *erasure.Store) {
 	a.Erasure = erasure.New(erasure.Options{
-		Store: store, Directory: a.Directory, Entries: a.Entries, Sets: a.Sets,
+		Store: store, Directory: a.Directory, Entries: a.Entries, Sets: a.Sets, Revoked: a.Phones,
 		// Whatever stores something new about users adds a subject, or its tables and keys to one;
 		// TestEveryTable and TestEveryKey fail until then. Corrections come after the archive, where they
 		// apply, and totals after the archive, which gives those of archived events the row ids of the

@@ -52,14 +52,14 @@ var takeFromPhone = operation{
 	errors:      []models.Code{models.CodeAddressUnknown, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeNotDaily, models.CodeNotRecognised},
 }
 
-// phoneFields are steps and date of an app that sends no body.
-type phoneFields struct {
+// PhoneFields are steps and date of an app that sends no body.
+type PhoneFields struct {
 	Steps string `query:"steps" maxLength:"20" doc:"Steps of the day so far, of an app that sends no body" example:"7961"`
 	Date  string `query:"date" maxLength:"40" doc:"The day, beside steps" example:"2026-11-20"`
 }
 
 // encoded returns the fields as a body has them; "" without any.
-func (f phoneFields) encoded() string {
+func (f PhoneFields) encoded() string {
 	values := url.Values{}
 	if f.Steps != "" {
 		values.Set("steps", f.Steps)
@@ -72,7 +72,7 @@ func (f phoneFields) encoded() string {
 
 type phoneInput struct {
 	Key string `path:"key" maxLength:"64" doc:"The key of the address"`
-	phoneFields
+	PhoneFields
 	RawBody []byte
 }
 
@@ -109,7 +109,7 @@ var takeFromPhoneByHeader = operation{
 
 type phoneHeaderInput struct {
 	Authorization string `header:"Authorization" hidden:"true"`
-	phoneFields
+	PhoneFields
 	RawBody []byte
 }
 

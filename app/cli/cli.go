@@ -119,7 +119,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("name a command: demo, serve, health, migrate, move, archive, import, rebuild, dead-letters, correct, reviews, holds, webhooks, cursors, erasures, backup, restore, token, config, openapi or version")
+			return errors.New("name a command: demo, serve, health, migrate, move, archive, import, rebuild, dead-letters, correct, reviews, holds, upload-address, webhooks, cursors, erasures, backup, restore, token, config, openapi or version")
 		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
@@ -136,6 +136,7 @@ func (p *program) storesCommands() []*cobra.Command {
 		p.reviewsCommand(),
 		p.holdsCommand(),
 		p.correctCommand(),
+		p.uploadAddressCommand(),
 		p.webhooksCommand(),
 		p.cursorsCommand(),
 		p.erasuresCommand(),

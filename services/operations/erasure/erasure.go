@@ -33,6 +33,8 @@ type Options struct {
 	Directory Users
 	Entries   board.Entries
 	Sets      cache.Copies
+	// Revoked keeps the keys that were revoked, which a restored database must not revive.
+	Revoked RevokedKeys
 	// Subjects are what is stored about users, in the order in which a sweep removes it.
 	Subjects []models.Subject
 	// Forget removes what Redis has of users besides entries, copies and sets, and returns of how many
@@ -51,6 +53,12 @@ type Users interface {
 	Forget(ctx context.Context, user models.UserID, row models.RowID)
 	// DropCopies removes what Redis has of users who were erased.
 	DropCopies(ctx context.Context, users ...directory.Erased) (dropped int64, err error)
+}
+
+// RevokedKeys keeps hashes of the keys of upload addresses that were revoked. Implemented by phones.Service.
+type RevokedKeys interface {
+	Revoked(ctx context.Context) ([][]byte, error)
+	RevokeAgain(ctx context.Context, hashes [][]byte) error
 }
 
 // Service erases users, keeps what must hold again when a user id returns, and exports what is

@@ -13,8 +13,9 @@ import (
 	"stepboard/models"
 )
 
-// A file of erasures has a line of JSON with the key, and for each erasure one for each id
-// that the user had. It has hashes instead of user ids, and no row ids.
+// A file of erasures has a line of JSON with the key, for each erasure one for each id
+// that the user had, and one for each upload address that was revoked. It has hashes instead of user ids, and
+// no row ids.
 
 // fileHead is the first line of a file.
 type fileHead struct {
@@ -23,10 +24,11 @@ type fileHead struct {
 	Key     string `json:"key"`
 }
 
-// fileLine is an erasure of a user under one id in a file.
+// fileLine is an erasure of a user under one id in a file, or the key of a revoked address.
 type fileLine struct {
-	Hash    string           `json:"hash"`
-	BegunAt models.Timestamp `json:"begun_at"`
+	Hash    string            `json:"hash,omitempty"`
+	BegunAt *models.Timestamp `json:"begun_at,omitempty"`
+	Revoked string            `json:"revoked_key,omitempty"`
 }
 
 const (
@@ -35,7 +37,8 @@ const (
 	filePage = 10_000
 )
 
-// WriteFile writes all erasures, and returns their number. One query for each filePage.
+// WriteFile writes all erasures and what was revoked, and returns the number of erasures. One query for each
+// filePage, and one more.
 func (s *Service) WriteFile(ctx context.Context, w io.Writer) (n int64, err error) {
 	secret, err := s.o.Store.Key(ctx)
 	if err != nil {
@@ -45,6 +48,15 @@ func (s *Service) WriteFile(ctx context.Context, w io.Writer) (n int64, err erro
 	if err := encoder.Encode(fileHead{fileVersion, hex.EncodeToString(secret)}); err != nil {
 		return 0, err
 	}
+	revoked, err := s.o.Revoked.Revoked(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, hash := range revoked {
+		if err := encoder.Encode(fileLine{Revoked: hex.EncodeToString(hash)}); err != nil {
+			return 0, err
+		}
+	}
 	for before := int64(0); ; {
 		page, err := s.o.Store.list(ctx, before, filePage)
 		if err != nil {
@@ -52,8 +64,9 @@ func (s *Service) WriteFile(ctx context.Context, w io.Writer) (n int64, err erro
 		}
 		for _, e := range page {
 			before = e.ID
+			begun := models.TimestampOf(e.BegunAt)
 			for hash := range slices.Chunk(e.Hash, sha256.Size) {
-				if err := encoder.Encode(fileLine{hex.EncodeToString(hash), models.TimestampOf(e.BegunAt)}); err != nil {
+				if err := encoder.Encode(fileLine{Hash: hex.EncodeToString(hash), BegunAt: &begun}); err != nil {
 					return n, err
 				}
 			}
@@ -69,14 +82,17 @@ func (s *Service) WriteFile(ctx context.Context, w io.Writer) (n int64, err erro
 var errFile = errors.New("it is no file of erasures")
 
 // ApplyFile erases the users whose erasures are in a file and who exist, and returns their
-// number. Applying a file again changes nothing. It reads all users, one query for each
+// number. It revokes what was revoked. Applying a file again changes nothing. It reads all users, one query for each
 // filePage, and begins an erasure for each that it finds.
 func (s *Service) ApplyFile(ctx context.Context, r io.Reader) (n int64, err error) {
-	secret, erased, err := readFile(r)
+	f, err := readFile(r)
 	if err != nil {
 		return 0, err
 	}
-	return s.apply(ctx, secret, erased)
+	if err := s.o.Revoked.RevokeAgain(ctx, f.revoked); err != nil {
+		return 0, err
+	}
+	return s.apply(ctx, f.secret, f.erased)
 }
 
 // apply erases the users whose hashes are given, and returns their number.
@@ -102,28 +118,39 @@ func (s *Service) apply(ctx context.Context, secret []byte, erased map[string]bo
 	}
 }
 
-// readFile returns the key and the hashes of a file.
-func readFile(r io.Reader) (secret []byte, erased map[string]bool, err error) {
+// file is the content of a file of erasures.
+type file struct {
+	secret  []byte
+	erased  map[string]bool // by hash
+	revoked [][]byte        // hashes of keys
+}
+
+// readFile reads a file.
+func readFile(r io.Reader) (f file, err error) {
 	decoder := json.NewDecoder(r)
 	var head fileHead
 	if err := decoder.Decode(&head); err != nil || head.Version != fileVersion {
-		return nil, nil, errFile
+		return f, errFile
 	}
-	if secret, err = hex.DecodeString(head.Key); err != nil || len(secret) != sha256.Size {
-		return nil, nil, errFile
+	if f.secret, err = hex.DecodeString(head.Key); err != nil || len(f.secret) != sha256.Size {
+		return f, errFile
 	}
-	erased = make(map[string]bool)
-	for {
+	f.erased = make(map[string]bool)
+	for n := 1; ; n++ {
 		var line fileLine
 		if err := decoder.Decode(&line); errors.Is(err, io.EOF) {
-			return secret, erased, nil
+			return f, nil
 		} else if err != nil {
-			return nil, nil, fmt.Errorf("%w: erasure %d: %w", errFile, len(erased)+1, err)
+			return f, fmt.Errorf("%w: line %d: %w", errFile, n+1, err)
 		}
-		hash, err := hex.DecodeString(line.Hash)
+		hash, err := hex.DecodeString(line.Hash + line.Revoked)
 		if err != nil || len(hash) != sha256.Size {
-			return nil, nil, fmt.Errorf("%w: erasure %d has no hash", errFile, len(erased)+1)
+			return f, fmt.Errorf("%w: line %d has no hash", errFile, n+1)
 		}
-		erased[string(hash)] = true
+		if line.Revoked != "" {
+			f.revoked = append(f.revoked, hash)
+		} else {
+			f.erased[string(hash)] = true
+		}
 	}
 }

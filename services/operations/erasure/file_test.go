@@ -16,15 +16,15 @@ const (
 func TestDamagedFilesAreRefused(t *testing.T) {
 	t.Parallel()
 	whole := testHead + `{"hash":"` + testHash + `","begun_at":"2026-11-20T13:00:00.000Z"}` + "\n"
-	if _, erased, err := readFile(strings.NewReader(whole)); err != nil || len(erased) != 1 {
-		t.Fatalf("%d erasures, %v", len(erased), err)
+	if f, err := readFile(strings.NewReader(whole)); err != nil || len(f.erased) != 1 {
+		t.Fatalf("%d erasures, %v", len(f.erased), err)
 	}
 	for _, text := range []string{
 		"", "{}", `{"stepboard_erasures":2,"key":"` + testHash + `"}`, `{"stepboard_erasures":1,"key":"00"}`,
 		whole[:len(whole)-2], testHead + "{}", testHead + `{"hash":"0011","begun_at":"2026-11-20T13:00:00.000Z"}`, testHead + "null",
 	} {
-		if _, erased, err := readFile(strings.NewReader(text)); !errors.Is(err, errFile) {
-			t.Errorf("%q: %d erasures, %v", text, len(erased), err)
+		if f, err := readFile(strings.NewReader(text)); !errors.Is(err, errFile) {
+			t.Errorf("%q: %d erasures, %v", text, len(f.erased), err)
 		}
 	}
 }
@@ -35,21 +35,22 @@ func FuzzReadFile(f *testing.F) {
 	f.Add(testHead + `{"hash":"` + testHash + `","begun_at":"2026-11-20T13:00:00.000Z"}`)
 	f.Add(testHead + `{"hash":"0","begun_at":"2026-11-20T13:00:00.000Z"}`)
 	f.Add(testHead + `{"Hash":null}{}`)
+	f.Add(testHead + `{"revoked_key":"` + testHash + `"}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		secret, erased, err := readFile(strings.NewReader(text))
+		read, err := readFile(strings.NewReader(text))
 		if err != nil {
 			if !errors.Is(err, errFile) {
 				t.Errorf("%q: %v", text, err)
 			}
 			return
 		}
-		for hash := range erased {
+		for hash := range read.erased {
 			if len(hash) != sha256.Size {
 				t.Errorf("%q has a hash of %d bytes", text, len(hash))
 			}
 		}
-		if len(secret) != sha256.Size {
-			t.Errorf("%q has a key of %d bytes", text, len(secret))
+		if len(read.secret) != sha256.Size {
+			t.Errorf("%q has a key of %d bytes", text, len(read.secret))
 		}
 	})
 }

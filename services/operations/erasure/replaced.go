@@ -8,24 +8,30 @@ import (
 	"slices"
 
 	"stepboard/models"
+	"stepboard/services/boards/phones"
 )
 
 // Known is what a database knows about erasures.
 type Known struct {
 	secret []byte
 	list   []models.Erasure // newest first
+	// revoked has the hashes of the keys of upload addresses that were revoked.
+	revoked [][]byte
 }
 
 // ErrUnrelated means that a database is no earlier state of another one: it has another key.
 var ErrUnrelated = errors.New("is another service's, or a new one")
 
-// Known returns all erasures. One query for each filePage.
+// Known returns all erasures, and what was revoked. One query for each filePage, and one more.
 func (s *Store) Known(ctx context.Context) (*Known, error) {
 	secret, err := s.Key(ctx)
 	if err != nil {
 		return nil, err
 	}
 	known := &Known{secret: secret}
+	if known.revoked, err = phones.NewStore(s.db).Revoked(ctx); err != nil {
+		return nil, err
+	}
 	for before := int64(0); ; {
 		page, err := s.list(ctx, before, filePage)
 		if err != nil {
@@ -39,7 +45,8 @@ func (s *Store) Known(ctx context.Context) (*Known, error) {
 	}
 }
 
-// TakeOver erases the users whom a later state of this database has erased, and returns their number.
+// TakeOver erases the users whom a later state of this database has erased, and returns their number. It also
+// revokes the upload addresses that were revoked there.
 // It also stores the erasures of users who came later, because a later backup may be restored next.
 // The row ids of these must not be given to anybody. ErrUnrelated. It reads all users, as ApplyFile
 // does, and needs two statements for each exportRows erasures.
@@ -58,6 +65,9 @@ func (s *Service) TakeOver(ctx context.Context, later *Known) (n int64, err erro
 		}
 	}
 	if n, err = s.apply(ctx, secret, erased); err != nil {
+		return n, err
+	}
+	if err := s.o.Revoked.RevokeAgain(ctx, later.revoked); err != nil {
 		return n, err
 	}
 	now := s.now()
