@@ -81,6 +81,8 @@ func bodyBound(op *huma.Operation) string {
 		return "1 MiB"
 	case bodyLimit(op) == maxBody:
 		return "16 KB"
+	case bodyLimit(op) == maxPhoneBody:
+		return "256 KB"
 	default:
 		return strconv.FormatInt(bodyLimit(op), 10) + " bytes"
 	}

@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"reflect"
@@ -34,8 +33,8 @@ type operation struct {
 	// list says that the body is a list of a backend, of at most maxList bytes. Its handler
 	// decodes it, and stops at the first error.
 	list bool
-	// most is how many bytes another body may have; 0 for maxBody.
-	most int64
+	// anyBody says that the body is what an app on a phone sends, or nothing. Its handler decodes it.
+	anyBody bool
 	// responses describes the responses; nil leaves that to Huma. It returns a new map each
 	// time, because Huma changes it.
 	responses func() map[string]*huma.Response
@@ -119,9 +118,12 @@ func register[I, O any](api huma.API, route string, by audience, handler func(co
 	if by == byAdmin && method != http.MethodGet && !described.audited {
 		panic(route + ": what operators modify is registered by registerAudited")
 	}
-	limit := cmp.Or(described.most, maxBody)
-	if described.list {
+	limit := int64(maxBody)
+	switch {
+	case described.list:
 		limit = maxList
+	case described.anyBody:
+		limit = maxPhoneBody
 	}
 	if described.report != nil {
 		described.description += " A user may make two of the calls about many days at a time; a further one waits for a second and is then 429 `busy`."
@@ -151,9 +153,14 @@ func register[I, O any](api huma.API, route string, by audience, handler func(co
 		op.RequestBody = bodyOf(api, described.bodies)
 		op.SkipValidateBody = true
 	}
+	if described.anyBody {
+		op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{}}}}
+		op.SkipValidateBody = true
+	}
 	huma.Register(api, op, handler) // fills in op.Responses
-	if described.bodies != nil {
+	if op.SkipValidateBody {
 		delete(op.RequestBody.Content, "application/octet-stream") // Huma adds it for a RawBody
+		op.RequestBody.Required = !described.anyBody               // and requires it
 	}
 	if described.otherStatus != 0 {
 		op.Responses[strconv.Itoa(described.otherStatus)] = &huma.Response{

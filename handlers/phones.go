@@ -48,7 +48,7 @@ var takeFromPhone = operation{
 	summary:     "Take steps from an app",
 	description: "What an app on a phone sends to an upload address. " + aboutForms,
 	otherStatus: http.StatusAccepted,
-	most:        maxPhoneBody,
+	anyBody:     true,
 	errors:      []models.Code{models.CodeAddressUnknown, models.CodeBoardNotFound, models.CodeBoardKind, models.CodeNotDaily, models.CodeNotRecognised},
 }
 
@@ -103,7 +103,7 @@ var takeFromPhoneByHeader = operation{
 	description: "As POST /v1/in/{key}, with `Authorization: Bearer` and the key of the address: proxies write paths to their logs, and no headers. " +
 		aboutForms,
 	otherStatus: http.StatusAccepted,
-	most:        maxPhoneBody,
+	anyBody:     true,
 	errors:      takeFromPhone.errors,
 }
 

@@ -163,8 +163,8 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	addresses := &addressHandlers{c.Phones}
 	registerForUser(api, "POST /v1/me/upload-addresses", addresses.add, addUploadAddress)
 	registerForUser(api, "GET /v1/me/upload-addresses", addresses.list, listUploadAddresses)
-	registerForUser(api, "PUT /v1/me/upload-addresses/{id}", addresses.change, changeUploadAddress)
-	registerForUser(api, "DELETE /v1/me/upload-addresses/{id}", addresses.revoke, revokeUploadAddress)
+	registerForUser(api, "PUT /v1/me/upload-addresses/{address}", addresses.change, changeUploadAddress)
+	registerForUser(api, "DELETE /v1/me/upload-addresses/{address}", addresses.revoke, revokeUploadAddress)
 	register(api, "GET /v1/admin/users/{id}/upload-addresses", byAdmin, addresses.listForOperator, listUploadAddressesOfUser)
 	registerAudited(api, c.Audit, "DELETE /v1/admin/users/{id}/upload-addresses/{address}", addresses.revokeAsOperator, revokeUploadAddressOfUser)
 	received := &phoneHandlers{c.Phones, c.Limits, scores, m.phones}

@@ -113,7 +113,7 @@ var changeUploadAddress = operation{
 }
 
 type changeUploadAddressInput struct {
-	ID int64 `path:"id" minimum:"1" doc:"The address's id"`
+	Address int64 `path:"address" minimum:"1" doc:"The address's id" example:"7"`
 	OnBehalf
 	Body changedUploadAddress
 }
@@ -124,7 +124,7 @@ type changedUploadAddress struct {
 }
 
 func (h *addressHandlers) change(ctx context.Context, user models.UserID, in *changeUploadAddressInput) (*output[uploadAddress], error) {
-	address, err := h.addresses.Change(ctx, user, in.ID, phones.Choice{Name: in.Body.Name, TimeZone: in.Body.TimeZone})
+	address, err := h.addresses.Change(ctx, user, in.Address, phones.Choice{Name: in.Body.Name, TimeZone: in.Body.TimeZone})
 	return outputOf(uploadAddressOf(address), err)
 }
 
@@ -136,12 +136,12 @@ var revokeUploadAddress = operation{
 }
 
 type revokeUploadAddressInput struct {
-	ID int64 `path:"id" minimum:"1" doc:"The address's id"`
+	Address int64 `path:"address" minimum:"1" doc:"The address's id" example:"7"`
 	OnBehalf
 }
 
 func (h *addressHandlers) revoke(ctx context.Context, user models.UserID, in *revokeUploadAddressInput) (*struct{}, error) {
-	return nil, h.addresses.Revoke(ctx, user, in.ID, false)
+	return nil, h.addresses.Revoke(ctx, user, in.Address, false)
 }
 
 var listUploadAddressesOfUser = operation{
