@@ -90,6 +90,7 @@ func describeMore(spec *huma.OpenAPI) {
 		schemas["BoardBucket"].Properties["last_run"], schemas["User"].Properties["erasure"],
 		schemas["Group"].Properties["challenge"], schemas["GroupPage"].Properties["challenge"],
 		schemas["Explanation"].Properties["reported"], schemas["Explanation"].Properties["pending"], schemas["Explanation"].Properties["held"], schemas["Explanation"].Properties["correction"],
+		schemas["UploadAddress"].Properties["last_result"], schemas["MadeAddress"].Properties["last_result"],
 		schemas["AcceptedTotals"].Properties["me"], schemas["IncrementResults"].Properties["me"],
 	} {
 		object.OneOf = []*huma.Schema{{Ref: object.Ref}, {Type: "null"}}

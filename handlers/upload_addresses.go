@@ -23,8 +23,8 @@ type addressHandlers struct {
 	addresses AddressService
 }
 
-// uploadAddress is an address as its user and operators see it.
-type uploadAddress struct {
+// UploadAddress is an address as its user and operators see it.
+type UploadAddress struct {
 	ID         string            `json:"id" doc:"The address's id in other calls" example:"7"`
 	Name       string            `json:"name" doc:"The user's own name for it" example:"My phone"`
 	Board      string            `json:"board" doc:"The board that it uploads to" example:"steps"`
@@ -41,8 +41,8 @@ type lastResult struct {
 	Code  *models.Code `json:"code" nullable:"true" doc:"Why nothing was taken; null otherwise, or if there were no steps"`
 }
 
-func uploadAddressOf(a models.UploadAddress) uploadAddress {
-	shown := uploadAddress{
+func uploadAddressOf(a models.UploadAddress) UploadAddress {
+	shown := UploadAddress{
 		ID: strconv.FormatInt(a.ID, 10), Name: a.Name, Board: a.Board, TimeZone: a.TimeZone,
 		CreatedAt: models.TimestampOf(a.CreatedAt), LastUsedAt: timestampIfAny(a.LastUsedAt),
 	}
@@ -75,7 +75,7 @@ type newUploadAddress struct {
 
 // madeAddress is an address with its key.
 type madeAddress struct {
-	uploadAddress
+	UploadAddress
 	Key  string `json:"key" doc:"Proves that a call is the phone's. It is shown this once"`
 	Path string `json:"path" doc:"The path of the address, with the key" example:"/v1/in/sb_…"`
 }
@@ -93,7 +93,7 @@ var listUploadAddresses = operation{
 
 // uploadAddresses lists addresses.
 type uploadAddresses struct {
-	Addresses []uploadAddress `json:"upload_addresses" nullable:"false" doc:"Oldest first"`
+	Addresses []UploadAddress `json:"upload_addresses" nullable:"false" doc:"Oldest first"`
 }
 
 func (h *addressHandlers) list(ctx context.Context, user models.UserID, _ *OnBehalf) (*output[uploadAddresses], error) {
@@ -123,7 +123,7 @@ type changedUploadAddress struct {
 	TimeZone string `json:"time_zone" maxLength:"64" doc:"Where the phone is, an IANA name" example:"Asia/Shanghai"`
 }
 
-func (h *addressHandlers) change(ctx context.Context, user models.UserID, in *changeUploadAddressInput) (*output[uploadAddress], error) {
+func (h *addressHandlers) change(ctx context.Context, user models.UserID, in *changeUploadAddressInput) (*output[UploadAddress], error) {
 	address, err := h.addresses.Change(ctx, user, in.Address, phones.Choice{Name: in.Body.Name, TimeZone: in.Body.TimeZone})
 	return outputOf(uploadAddressOf(address), err)
 }

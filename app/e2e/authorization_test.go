@@ -96,6 +96,11 @@ type role struct {
 // refusals returns the roles that may not make the calls of an audience about the owner.
 func refusals(operation string, by audience) []role {
 	const all = "admin service"
+	if by == phone {
+		return []role{ // a token is no key
+			{who: "nobody", noToken: true, status: 401}, {who: "a user", sub: "<owner>", status: 401}, {who: "everything", sub: "<owner>", scope: all, status: 401},
+		}
+	}
 	list := []role{
 		{who: "nobody", noToken: true, status: 401},
 		{who: "a forged token", sub: "<owner>", scope: all, secret: "another secret of 32 bytes or more", status: 401},
@@ -138,6 +143,8 @@ func permissions(entry access) []role {
 		{who: "a backend for the user", sub: "<stranger>", scope: auth.ScopeService, behalf: true, status: entry.own},
 	}
 	switch entry.by {
+	case phone:
+		return []role{{who: "a phone with an unknown key", noToken: true, status: entry.own}} // TestPhones has those that are known
 	case backends:
 		return []role{backend, both}
 	case operators:
@@ -184,7 +191,7 @@ func (s *authorization) target(operation string, entry access, p people) (method
 	id := strings.NewReplacer(p.values()...).Replace(cmp.Or(entry.id, "<friend>"))
 	return method, strings.NewReplacer(
 		"{board}", cmp.Or(entry.board, "steps"), "{group}", cmp.Or(entry.group, p.group),
-		"{id}", id, "{code}", id,
+		"{id}", id, "{code}", id, "{address}", unknownID, "{key}", "sb_",
 	).Replace(path)
 }
 

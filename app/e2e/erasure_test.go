@@ -176,6 +176,7 @@ func newErasable(t *testing.T, env *testenv.Env) *server {
 	s.want(s.service("POST", "/v1/boards/active/increments", strings.Replace(zedEvent, "gift-1", "step-1", 1)), 200, nil)
 
 	s.want(s.as(zed, "PUT", "/v1/me/push", zedBrowser), 200, nil)
+	s.want(s.as(zed, "POST", "/v1/me/upload-addresses", `{"name":"phone","board":"steps"}`), 201, nil)
 	s.want(s.as(zed, "POST", "/v1/friends/requests", `{"user_id":"ann"}`), 201, nil)
 	s.want(s.as("ann", "POST", "/v1/friends/requests/zed%7C4711/accept", nil), 200, nil)
 	s.want(s.as(zed, "PUT", "/v1/boards/steps/likes/ann", nil), 204, nil)
@@ -268,7 +269,7 @@ func TestErasure(t *testing.T) {
 	for _, name := range []string{
 		"users", "renames", "friendships", "friend_requests", "privacy_choices", "groups", "group_members", "archived_scores",
 		"score_events", "score_totals", "likes", "corrections", "reported_scores", "reviews", "held_scores", "audit_log", "dead_letters",
-		"webhook_deliveries", "push_subscriptions", "board", "user", "user-id", "friends", "not-shown", "group",
+		"webhook_deliveries", "push_subscriptions", "upload_addresses", "board", "user", "user-id", "friends", "not-shown", "group",
 	} {
 		if !slices.ContainsFunc(before, func(found string) bool { return strings.HasPrefix(found, name) }) {
 			t.Errorf("the test leaves nothing in %s: %v", name, before)
@@ -312,7 +313,7 @@ func (s *server) checkExport() {
 	}
 	for _, name := range []string{
 		"profile", "former_ids", "current_scores", "friends", "friend_requests", "choices", "groups", "likes_given", "likes_received", "archived_scores", "increments", "totals", "corrections",
-		"reported_scores", "reviews", "held_scores", "operator_actions", "dead_letters", "webhooks", "push_subscriptions", "push_browsers",
+		"reported_scores", "reviews", "held_scores", "operator_actions", "dead_letters", "webhooks", "push_subscriptions", "push_browsers", "upload_addresses",
 	} {
 		if list, _ := sections[name].([]any); len(list) == 0 {
 			s.t.Errorf("the export has no %s: %v", name, sections[name])

@@ -41,6 +41,9 @@ const strangersSQL = `
 		UNION SELECT u, u, now() FROM generate_series(1, 30) u;
 	INSERT INTO push_subscriptions (user_id, endpoint, endpoint_hash, p256dh, auth, tell_passed, tell_likes, tell_requests, tell_digest, time_zone, created_at)
 		SELECT u, 'https://push.example/' || u, sha256(u::text::bytea), '', '', true, true, true, true, '', now() FROM generate_series(101, %[1]d) u;
+	ALTER TABLE upload_addresses SET (autovacuum_enabled = off);
+	INSERT INTO upload_addresses (user_id, key_hash, board, name, time_zone, created_at)
+		SELECT u, sha256(u::text::bytea), 'steps', 'phone', 'UTC', now() FROM generate_series(101, %[1]d) u;
 	DROP TABLE pairs`
 
 // No call reads much more than is about its caller: right after an import, when Postgres has
@@ -133,6 +136,8 @@ func callEverything(s *server, user int, today string) (calls int) {
 	}
 	s.want(s.as(me, "GET", "/v1/me/invite", nil), 200, &invite)
 	calls++
+	made := s.addAddress(me)
+	calls++
 	for _, c := range []struct{ method, path, body string }{
 		{"POST", steps + "/scores", fmt.Sprintf(`{"date":%q,"score":1000}`, today)},
 		{"GET", steps + "/friends?include=likes", ""},
@@ -157,6 +162,8 @@ func callEverything(s *server, user int, today string) (calls int) {
 		{"GET", "/v1/me/privacy", ""},
 		{"PUT", "/v1/me/push", `{"tell":["passed"]}`},
 		{"GET", "/v1/me/push", ""},
+		{"GET", "/v1/me/upload-addresses", ""},
+		{"POST", made.Path, fmt.Sprintf(`{"date":%q,"score":1}`, today)},
 		{"GET", "/v1/me/export", ""},
 		{"DELETE", "/v1/me/push", ""},
 		{"POST", "/v1/friends/requests", fmt.Sprintf(`{"user_id":%q}`, stranger)},

@@ -92,6 +92,7 @@ func (s *server) fill() {
 	s.want(s.service("PUT", "/v1/groups/team/members", fmt.Sprintf(`{"member_ids":[%q,%q,%q]}`, movedUser(1), movedUser(2), movedUser(9))), http.StatusOK, nil)
 	s.want(s.as(movedUser(10), "PUT", "/v1/me/privacy", `{"hidden":true}`), http.StatusOK, nil)
 	s.want(s.as(movedUser(10), "PUT", "/v1/me/push", zedBrowser), http.StatusOK, nil)
+	s.want(s.as(movedUser(10), "POST", "/v1/me/upload-addresses", `{"name":"phone","board":"steps"}`), http.StatusCreated, nil)
 	s.want(s.as(movedUser(10), "PUT", "/v1/me/push", `{"tell":["passed"]}`), http.StatusOK, nil)
 	s.want(s.service("POST", "/v1/users/"+pathOf(movedUser(11))+"/rename", `{"to":"renamed"}`), http.StatusNoContent, nil)
 	s.want(s.as(movedUser(12), "DELETE", "/v1/me", `{"confirm":"erase"}`), http.StatusAccepted, nil)
@@ -118,7 +119,7 @@ func (s *server) ask(before map[string]string) map[string]string {
 	days := []string{"2026-11-20", "2026-11-21", "2026-11-22", "2026-11-23", "2026-11-24", "2026-11-25"}
 	for i := 0; i < movedUsers; i += 2 {
 		user := movedUser(i)
-		paths := []string{"/v1/friends", "/v1/me", "/v1/me/privacy", "/v1/me/push", "/v1/groups", "/v1/friends/requests", "/v1/blocked", "/v1/muted",
+		paths := []string{"/v1/friends", "/v1/me", "/v1/me/privacy", "/v1/me/push", "/v1/me/upload-addresses", "/v1/groups", "/v1/friends/requests", "/v1/blocked", "/v1/muted",
 			"/v1/hidden-from", "/v1/boards", "/v1/boards/steps/summary", "/v1/boards/steps/history?from=2026-11-20&to=2026-11-25"}
 		for _, day := range days {
 			paths = append(paths, "/v1/boards/steps/friends?limit=3&include=likes&date="+day, "/v1/boards/steps/around?date="+day)

@@ -531,6 +531,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/users/{id}/upload-addresses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the addresses of a user's phones
+         * @description As the user sees them, without keys.
+         *
+         *     With a token of scope admin.
+         */
+        get: operations["listUserUploadAddresses"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/users/{id}/upload-addresses/{address}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Revoke the address of a user's phone
+         * @description As the user does, of a phone that was lost.
+         *
+         *     With a token of scope admin.
+         */
+        delete: operations["revokeUserUploadAddress"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/admin/webhooks/deliveries": {
         parameters: {
             query?: never;
@@ -1393,6 +1437,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/in": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take steps from an app that sends headers
+         * @description As POST /v1/in/{key}, with `Authorization: Bearer` and the key of the address: proxies write paths to their logs, and no headers. The form is recognised: that of POST /v1/boards/{board}/scores, what Health Auto Export, Health Connect Webhook and iPhone Shortcuts send, and fields steps and date. Only totals of days count, of a day the largest, up to 31 days; other metrics are skipped. What was recognised is no error, even if no day takes it any more: `rejected` says why. Intervals are 422 `not_daily`, and anything else is 422 `not_recognised`.
+         *
+         *     With the key of an upload address, and no token.
+         */
+        post: operations["takeFromPhoneByHeader"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/in/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take steps from an app
+         * @description What an app on a phone sends to an upload address. The form is recognised: that of POST /v1/boards/{board}/scores, what Health Auto Export, Health Connect Webhook and iPhone Shortcuts send, and fields steps and date. Only totals of days count, of a day the largest, up to 31 days; other metrics are skipped. What was recognised is no error, even if no day takes it any more: `rejected` says why. Intervals are 422 `not_daily`, and anything else is 422 `not_recognised`.
+         *
+         *     With the key of an upload address, and no token.
+         */
+        post: operations["takeFromPhone"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/me": {
         parameters: {
             query?: never;
@@ -1534,6 +1622,62 @@ export interface paths {
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
         delete: operations["endPush"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me/upload-addresses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the addresses of one's phones
+         * @description The user's upload addresses, oldest first, without keys, and when each was used last.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        get: operations["listUploadAddresses"];
+        put?: never;
+        /**
+         * Make an address for a phone
+         * @description Make an address to which an app on a phone sends the user's steps, for a daily board. Whoever has it can do that and nothing else. `key` and `path` are in this answer only: the address is that of the service and `path`. A user has at most 10. docs/phones.md shows what to set in each app.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        post: operations["addUploadAddress"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me/upload-addresses/{address}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Change a phone's name or time zone
+         * @description Give an address another name and time zone, which both are replaced.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        put: operations["changeUploadAddress"];
+        post?: never;
+        /**
+         * Revoke the address of a phone
+         * @description End an address for ever: from now on it takes nothing, and no restored backup brings it back.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        delete: operations["revokeUploadAddress"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2146,6 +2290,18 @@ export interface components {
              */
             user_id: string;
         };
+        ChangedUploadAddress: {
+            /**
+             * @description 1 to 64 characters
+             * @example My phone
+             */
+            name: string;
+            /**
+             * @description Where the phone is, an IANA name
+             * @example Asia/Shanghai
+             */
+            time_zone: string;
+        };
         Correction: {
             /** @description Who has made it: the token's sub, or --actor of the command */
             actor: string;
@@ -2387,7 +2543,7 @@ export interface components {
          * @description The kind of error, for a program
          * @enum {string}
          */
-        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "correction_exists" | "event_final" | "event_id_conflict" | "friend_limit" | "group_full" | "group_limit" | "hold_changed" | "user_exists" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "occurred_at_invalid" | "score_out_of_range" | "span_too_large" | "utc_offset_required" | "validation_failed" | "busy" | "rate_limited" | "request_limit" | "internal" | "unavailable";
+        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "upload_address_unknown" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "correction_exists" | "event_final" | "event_id_conflict" | "friend_limit" | "group_full" | "group_limit" | "hold_changed" | "upload_address_limit" | "user_exists" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "not_daily" | "not_recognised" | "occurred_at_invalid" | "score_out_of_range" | "span_too_large" | "utc_offset_required" | "validation_failed" | "busy" | "rate_limited" | "request_limit" | "internal" | "unavailable";
         ExplainedCorrection: {
             /**
              * @description set: the score was replaced by one that ranks no better; exclude: the user is not ranked
@@ -2952,6 +3108,22 @@ export interface components {
             /** @description The last sixty minutes that have ended, oldest first; zeros of those in which nothing ran */
             minutes: components["schemas"]["MinuteCounts"][];
         };
+        LastResult: {
+            /** @description Why nothing was taken; null otherwise, or if there were no steps */
+            code: string | null;
+            /**
+             * Format: date
+             * @description The newest day that was taken; null if none was
+             * @example 2026-11-20
+             */
+            date: string | null;
+            /**
+             * Format: int64
+             * @description Its total
+             * @example 7961
+             */
+            score: number | null;
+        };
         Liker: {
             /** @description Empty if the user has set none */
             avatar_url: string;
@@ -2997,6 +3169,47 @@ export interface components {
             next_cursor: string | null;
             /** @description This page, in an order that does not change */
             users: components["schemas"]["ListedUser"][];
+        };
+        MadeAddress: {
+            /**
+             * @description The board that it uploads to
+             * @example steps
+             */
+            board: string;
+            /**
+             * Format: date-time
+             * @description When it was made
+             */
+            created_at: string;
+            /**
+             * @description The address's id in other calls
+             * @example 7
+             */
+            id: string;
+            /** @description Proves that a call is the phone's. It is shown this once */
+            key: string;
+            /** @description What that led to; null for never */
+            last_result: components["schemas"]["LastResult"] | null;
+            /**
+             * Format: date-time
+             * @description When the phone last sent anything, to the minute; null for never
+             */
+            last_used_at: string | null;
+            /**
+             * @description The user's own name for it
+             * @example My phone
+             */
+            name: string;
+            /**
+             * @description The path of the address, with the key
+             * @example /v1/in/sb_…
+             */
+            path: string;
+            /**
+             * @description Where the phone is: its days begin there
+             * @example Asia/Shanghai
+             */
+            time_zone: string;
         };
         Member: {
             /** @description Empty if the user has set none */
@@ -3309,6 +3522,23 @@ export interface components {
              */
             time_zone?: string;
         };
+        NewUploadAddress: {
+            /**
+             * @description The board that it uploads to
+             * @example steps
+             */
+            board: string;
+            /**
+             * @description 1 to 64 characters
+             * @example My phone
+             */
+            name: string;
+            /**
+             * @description Where the phone is, an IANA name; the zone of the board if it is left out
+             * @example Asia/Shanghai
+             */
+            time_zone?: string;
+        };
         NewUserID: {
             /**
              * @description The user's new id
@@ -3327,6 +3557,26 @@ export interface components {
              * @description The score; null if none counts then
              */
             score: number | null;
+        };
+        PhoneTotal: {
+            /**
+             * Format: date
+             * @description The day
+             * @example 2026-11-20
+             */
+            date: string;
+            /**
+             * Format: int64
+             * @description The total
+             * @example 7961
+             */
+            score: number;
+        };
+        PhoneTotals: {
+            /** @description The totals that were taken, oldest first */
+            accepted: components["schemas"]["PhoneTotal"][];
+            /** @description Those that were not, oldest first */
+            rejected: components["schemas"]["RejectedPhoneTotal"][];
         };
         Privacy: {
             /**
@@ -3556,6 +3806,21 @@ export interface components {
              */
             index: number;
         };
+        RejectedPhoneTotal: {
+            /**
+             * @description Why it was rejected
+             * @enum {string}
+             */
+            code: "date_closed" | "date_in_future" | "score_out_of_range";
+            /**
+             * Format: date
+             * @description The day
+             * @example 2026-11-01
+             */
+            date: string;
+            /** @description What a person should know and do */
+            detail: string;
+        };
         RejectedTotal: {
             /** @description Why it was not accepted */
             code: components["schemas"]["ErrorCode"];
@@ -3779,6 +4044,44 @@ export interface components {
              * @example 12345
              */
             score: number;
+        };
+        UploadAddress: {
+            /**
+             * @description The board that it uploads to
+             * @example steps
+             */
+            board: string;
+            /**
+             * Format: date-time
+             * @description When it was made
+             */
+            created_at: string;
+            /**
+             * @description The address's id in other calls
+             * @example 7
+             */
+            id: string;
+            /** @description What that led to; null for never */
+            last_result: components["schemas"]["LastResult"] | null;
+            /**
+             * Format: date-time
+             * @description When the phone last sent anything, to the minute; null for never
+             */
+            last_used_at: string | null;
+            /**
+             * @description The user's own name for it
+             * @example My phone
+             */
+            name: string;
+            /**
+             * @description Where the phone is: its days begin there
+             * @example Asia/Shanghai
+             */
+            time_zone: string;
+        };
+        UploadAddresses: {
+            /** @description Oldest first */
+            upload_addresses: components["schemas"]["UploadAddress"][];
         };
         User: {
             /** @description Empty while unset */
@@ -4103,6 +4406,28 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"] & {
                     /** @enum {string} */
                     code: "board_kind" | "event_id_conflict";
+                };
+            };
+        };
+        /** @description Conflict: board_kind, upload_address_limit */
+        BoardKindOrUploadAddressLimit: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Conflict",
+                 *       "status": 409,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "board_kind",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "board_kind" | "upload_address_limit";
                 };
             };
         };
@@ -4570,6 +4895,28 @@ export interface components {
                 };
             };
         };
+        /** @description Unprocessable Entity: not_daily, not_recognised, validation_failed */
+        NotDailyOrNotRecognisedOrValidationFailed: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Unprocessable Entity",
+                 *       "status": 422,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "not_daily",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "not_daily" | "not_recognised" | "validation_failed";
+                };
+            };
+        };
         /** @description Not Found: not_found */
         NotFound: {
             headers: {
@@ -4683,6 +5030,30 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"] & {
                     /** @enum {string} */
                     code: "unauthenticated";
+                };
+            };
+        };
+        /** @description Unauthorized: unauthenticated, upload_address_unknown */
+        UnauthenticatedOrUploadAddressUnknown: {
+            headers: {
+                /** @description Bearer */
+                "WWW-Authenticate"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Unauthorized",
+                 *       "status": 401,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "unauthenticated",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "unauthenticated" | "upload_address_unknown";
                 };
             };
         };
@@ -5847,6 +6218,74 @@ export interface operations {
             404: components["responses"]["UserNotFound"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["BusyOrRateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listUserUploadAddresses: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The user
+                 * @example 1001
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadAddresses"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    revokeUserUploadAddress: {
+        parameters: {
+            query?: {
+                /** @description Change nothing, and only say what would change */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The user
+                 * @example 1001
+                 */
+                id: string;
+                /** @description The address's id */
+                address: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
         };
@@ -7725,6 +8164,119 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    takeFromPhoneByHeader: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Steps of the day so far, of an app that sends no body
+                 * @example 7961
+                 */
+                steps?: string;
+                /**
+                 * @description The day, beside steps
+                 * @example 2026-11-20
+                 */
+                date?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": unknown;
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PhoneTotals"];
+                };
+            };
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PhoneTotals"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["UnauthenticatedOrUploadAddressUnknown"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["BoardKind"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["NotDailyOrNotRecognisedOrValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    takeFromPhone: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Steps of the day so far, of an app that sends no body
+                 * @example 7961
+                 */
+                steps?: string;
+                /**
+                 * @description The day, beside steps
+                 * @example 2026-11-20
+                 */
+                date?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The key of the address */
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": unknown;
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PhoneTotals"];
+                };
+            };
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PhoneTotals"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["UnauthenticatedOrUploadAddressUnknown"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["BoardKind"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["NotDailyOrNotRecognisedOrValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     getProfile: {
         parameters: {
             query?: {
@@ -8075,6 +8627,150 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listUploadAddresses: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadAddresses"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    addUploadAddress: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewUploadAddress"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MadeAddress"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["BoardKindOrUploadAddressLimit"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    changeUploadAddress: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The address's id
+                 * @example 7
+                 */
+                address: number;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ChangedUploadAddress"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UploadAddress"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    revokeUploadAddress: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The address's id
+                 * @example 7
+                 */
+                address: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
