@@ -67,6 +67,7 @@ func screensOf(t *testing.T, base string, me person) []screen {
 		{name: "friend-menu", hash: "#/friends", ready: peopleShown, open: []string{".person .round"}},
 		{name: "friend-remove", hash: "#/friends", ready: peopleShown, open: []string{".person .round", "[data-action=remove]"}},
 		{name: "profile", hash: "#/me", ready: profile},
+		{name: "phones", hash: "#/me/phones", ready: "document.querySelectorAll('.how li').length === 12"},
 		{name: "delete", hash: "#/me", ready: profile, open: []string{"#delete"}},
 		{name: "webhooks", hash: "#/webhooks", ready: "document.querySelector('.webhook') !== null"},
 		{name: "missing", hash: "#/day/rubbish", ready: "document.querySelector('main .notice') !== null"},

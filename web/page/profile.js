@@ -1,6 +1,6 @@
 // The viewer's own profile.
 import { fetchJSON, useFetch } from './data.js';
-import { Avatar, ErrorNotice, errorText, Name, Skeleton } from './components.js';
+import { Avatar, ErrorNotice, errorText, lazy, Name, Skeleton } from './components.js';
 import { Account } from './account.js';
 import { addTexts, t, tRich } from './i18n.js';
 import { Notices } from './notices.js';
@@ -9,6 +9,8 @@ import { texts } from './translations-webhooks.js';
 import { html, useState } from './view.js';
 
 addTexts(texts);
+
+const Phones = lazy(() => import('./phones.js').then((module) => module.Phones));
 
 // fieldErrors returns a text for each field that the service refuses, by the name of
 // the field, and under form for what concerns none of them.
@@ -94,7 +96,15 @@ function ProfileForm({ profile, save }) {
   </form>`;
 }
 
-export function Profile({ session, notify, onProfile, onDeleted, signOut }) {
+// Profile is the screen of the profile, or of phones below it.
+export function Profile({ path, ...props }) {
+  const { session, notify } = props;
+  if (path[0] === 'phones')
+    return html`<${Phones} ...${{ token: session.token, board: session.board, notify }} />`;
+  return html`<${Own} ...${props} />`;
+}
+
+function Own({ session, notify, onProfile, onDeleted, signOut }) {
   const { token, user } = session;
   const [{ data, state, error }, retry] = useFetch(token, '/v1/me');
   const save = async (body) => {
@@ -116,6 +126,7 @@ export function Profile({ session, notify, onProfile, onDeleted, signOut }) {
     </header>
     <p class="hint own-id">${tRich('ownId', { id: html`<b>${user.user_id}</b>` })}</p>
     ${form()}
+    <a class="button" href="#/me/phones">${t('connectPhone')}</a>
     <${Notices} ...${{ session, notify }} />
     <${Privacy} token=${token} notify=${notify} />
     <${Account} ...${{ token, notify, onDeleted }} />

@@ -1,6 +1,7 @@
-// The texts about the webhooks of the demo.
+// The texts of the profile's links, and about the webhooks of the demo.
 export const texts = {
   en: {
+    connectPhone: 'Connect a phone',
     webhooks: 'Webhooks of this demo',
     webhooksHint:
       'The demo sends every webhook to itself, in place of your backend. These are the last ones of each type.',
@@ -10,6 +11,7 @@ export const texts = {
     noMessagesHint: 'Like somebody’s steps, or accept a friend request.',
   },
   'zh-CN': {
+    connectPhone: '连接手机',
     webhooks: '演示的 Webhook',
     webhooksHint: '演示把所有 Webhook 都发给自己，代替你的后端。这里是每种类型最近的几条。',
     verified: '签名已验证',
