@@ -72,8 +72,8 @@ type Choice struct {
 }
 
 // Add makes an address of a user for a daily board that ranks the highest score first, and returns it
-// with its key, and creates the user if necessary. Errors: CodeBoardNotFound, CodeBoardKind,
-// CodeValidationFailed, CodeAddressLimit if the user has MaxAddresses, CodeUnavailable. One transaction of
+// with its key, and creates the user if necessary. Errors: CodeBoardNotFound, CodeBoardKind, CodeForbidden
+// if a backend alone may upload, CodeValidationFailed, CodeAddressLimit if the user has MaxAddresses, CodeUnavailable. One transaction of
 // three statements.
 func (s *Service) Add(ctx context.Context, user models.UserID, board string, c Choice) (models.UploadAddress, string, error) {
 	b, err := s.board(board)
@@ -101,6 +101,7 @@ func (s *Service) Add(ctx context.Context, user models.UserID, board string, c C
 	return address, key, models.Public("make an upload address", err)
 }
 
+// board returns a board that takes what phones send, or an error.
 func (s *Service) board(name string) (*catalog.Board, error) {
 	b, err := s.o.Boards.Board(name)
 	if err != nil {
@@ -109,7 +110,10 @@ func (s *Service) board(name string) (*catalog.Board, error) {
 	if err := b.RequireDays(); err != nil {
 		return nil, err
 	}
-	return b, b.RequireHigh("upload addresses")
+	if err := b.RequireHigh("upload addresses"); err != nil {
+		return nil, err
+	}
+	return b, b.MayUpload(false)
 }
 
 // check returns an error unless name and zone are permitted.
@@ -209,11 +213,14 @@ type Rejected struct {
 }
 
 // Take takes what a phone has sent to an address, in a body or, without one, in a query. If
-// something was recognised, it is no error that none of it counts. Errors: CodeNotRecognised, CodeNotDaily, those of
-// Uploads.Accept. Once a minute it notes the call, with one statement.
+// something was recognised, it is no error that none of it counts. Errors: CodeNotRecognised, CodeNotDaily,
+// CodeForbidden if a backend alone may upload by now, those of Uploads.Accept. Once a minute it notes the call, with one statement.
 func (s *Service) Take(ctx context.Context, a Address, body []byte, query string) (Taken, error) {
 	zone, err := time.LoadLocation(a.TimeZone)
 	if err != nil {
+		return Taken{Form: Unknown}, err
+	}
+	if _, err := s.board(a.Board); err != nil {
 		return Taken{Form: Unknown}, err
 	}
 	form, totals, err := Read(body, query, zone)

@@ -56,10 +56,11 @@ func eachStore(t *testing.T, test func(*fixture)) {
 		testenv.NumberUsers(t, env, 3)
 		c := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
 		low := models.Board{Name: "turned", Kind: models.KindDaily, TimeZone: "UTC", MaxScore: 1000, Shards: 1, Global: models.AudienceUsers, Order: models.OrderLow}
-		steps, local := low, low
+		steps, local, backend := low, low, low
+		backend.Name, backend.Order, backend.Uploads = "backend", models.OrderHigh, models.AudienceService
 		steps.Name, steps.Order, steps.TimeZone = "steps", models.OrderHigh, "Asia/Shanghai"
 		local.Name, local.Order, local.TimeZone = "local", models.OrderHigh, models.LocalZone
-		if err := c.Definitions.Define(t.Context(), []models.Board{steps, low, local}); err != nil {
+		if err := c.Definitions.Define(t.Context(), []models.Board{steps, low, local, backend}); err != nil {
 			t.Fatal(err)
 		}
 		f := &fixture{T: t, env: env, uploads: &uploads{}}
@@ -104,6 +105,7 @@ func TestAdd(t *testing.T) {
 			{"steps", "a\nb", "", models.CodeValidationFailed},
 			{"steps", "\xff", "", models.CodeValidationFailed},
 			{"turned", "phone", "", models.CodeBoardKind},
+			{"backend", "phone", "", models.CodeForbidden},
 			{"none", "phone", "", models.CodeBoardNotFound},
 		} {
 			address, key, err := f.service.Add(f.Context(), "1", tt.board, phones.Choice{Name: tt.name, TimeZone: tt.zone})
@@ -246,6 +248,11 @@ func TestTake(t *testing.T) {
 		f.env.Clock.Advance(time.Minute)
 		if taken, err := take(list(day - 9)); err != nil || len(taken.Accepted) != 0 || last().LastCode != models.CodeDateClosed {
 			f.Errorf("a closed day alone: %+v, %v, %+v", taken, err, last())
+		}
+		address := testenv.Must(f.service.Find(f.Context(), key))
+		address.Board = "backend"
+		if _, err := f.service.Take(f.Context(), address, []byte(list(day)), ""); models.CodeOf(err) != models.CodeForbidden {
+			f.Errorf("to a board for backends: %v", err)
 		}
 		f.uploads.err = models.Errorf(models.CodeUnavailable, "away")
 		if _, err := take(list(day)); models.CodeOf(err) != models.CodeUnavailable {
