@@ -42,8 +42,8 @@ func (s *server) absentNow(path string) string {
 	}
 }
 
-// Somebody who hides, hides from the viewer, blocks the viewer or was excluded looks like somebody
-// who has not walked: the answers have the same bytes, of a day in memory or Redis and of the same
+// Somebody who hides, hides from the viewer, blocks the viewer, was excluded or whose total is held looks like
+// somebody who has not walked: the answers have the same bytes, of a day in memory or Redis and of the same
 // day in the archive.
 func TestAbsentPeopleLookAlike(t *testing.T) {
 	t.Parallel()
@@ -52,7 +52,7 @@ func TestAbsentPeopleLookAlike(t *testing.T) {
 
 func testAbsentPeopleLookAlike(t *testing.T, env *testenv.Env) {
 	t.Helper()
-	s := newServer(t, env)
+	s := newServer(t, env, withHolds)
 	for i, name := range []string{"Ann", "Ben", "Cho"} { // they are listed in the order of their rows
 		s.want(s.service("PUT", fmt.Sprintf("/v1/users/%d", i+1), map[string]string{"nickname": name, "avatar_url": "https://example.com/x"}), 200, nil)
 	}
@@ -104,6 +104,8 @@ func testAbsentPeopleLookAlike(t *testing.T, env *testenv.Env) {
 		s.want(s.as("1", "DELETE", "/v1/muted/2", nil), 204, nil)
 	}
 	choices("hot")
+	s.want(s.as("2", "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":%q,"score":98800}`, away)), 200, nil)
+	compare("hot, and one is held who has not walked", false)
 	excluded := s.correct(`{"board":"steps","date":%q,"user_id":"2","kind":"exclude","reason":"a bicycle"}`, walked)
 	compare("hot, excluded", true)
 	s.lift(excluded)

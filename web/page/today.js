@@ -355,8 +355,9 @@ const importDemo = () => import('./demo.js');
 
 // RankingScreen shows a ranking of a circle in a period: day, week, month, or the one of a
 // challenge. view has what differs between days and spans: a key, the title, whether it is
-// past, and texts for a viewer without a score and for an empty ranking. The header, if given, has the heading of the screen. refresh is given
-// for today alone, and at, a user id and a day, if a notification has led here.
+// past, and texts for a viewer without a score and for an empty ranking. The header, if given, has
+// the heading of the screen. refresh is given for today alone, and at, a user id and a day, if a
+// notification has led here.
 export function RankingScreen(props) {
   const { session, circle, header, period, view, strip, result, refresh, retry, notify } = props;
   const { at, limit, raiseLimit } = props;

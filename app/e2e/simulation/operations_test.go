@@ -396,9 +396,16 @@ func (w *world) checkWhy(ctx context.Context, r *replica, user models.UserID, da
 			Kind    models.CorrectionKind `json:"kind"`
 			Message string                `json:"message"`
 		} `json:"correction"`
+		Held *struct {
+			Score int64            `json:"score"`
+			State models.HoldState `json:"state"`
+		} `json:"held"`
 	}](w, got.body)
 	if !same() || w.late(r, user) {
 		return
+	}
+	if h := w.heldRow(user, day); (h == nil) != (why.Held == nil) || h != nil && (h.Score != why.Held.Score || h.State != why.Held.State) {
+		w.failf("why: %+v is held, and %+v is explained", h, why.Held)
 	}
 	counts := why.value()
 	if err := w.allowed(r, user, day, counts, false, exact); err != nil {
