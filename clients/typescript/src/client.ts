@@ -29,10 +29,13 @@ type OptionalBody<B> = [B] extends [never]
     : { body?: never };
 type JSONOf<R> = R extends { content: { 'application/json': infer X } } ? X : null;
 
+// One after the other: TypeScript gives up on the product of what all calls take.
+type OptionsOf<O> = O extends unknown
+  ? PathOf<O> & QueryOf<O> & BodyOf<O> & { signal?: Signal }
+  : never;
+
 /** The parameters and body of a call. Parameters that are null or undefined are left out. */
-export type CallOptions<P extends keyof paths, M extends string> = PathOf<Operation<P, M>> &
-  QueryOf<Operation<P, M>> &
-  BodyOf<Operation<P, M>> & { signal?: Signal };
+export type CallOptions<P extends keyof paths, M extends string> = OptionsOf<Operation<P, M>>;
 
 /** The answer of a call; null if it has none. */
 export type Answer<P extends keyof paths, M extends string> =
