@@ -131,8 +131,23 @@ func TestHolds(t *testing.T) {
 // With a queue, a released total goes the way of uploads.
 func TestHoldsWithAQueue(t *testing.T) {
 	t.Parallel()
-	env := testenv.Real(t)
-	s := newServer(t, env, withHolds, func(c *config.Config) { c.Ingest.Mode = "redis" })
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		testHoldsWithAQueue(t, func(c *config.Config) { c.Ingest.Mode = "redis" })
+	})
+	t.Run("kafka", func(t *testing.T) {
+		t.Parallel()
+		server := testenv.StartKafka(t)
+		testHoldsWithAQueue(t, func(c *config.Config) {
+			c.Ingest.Mode, c.Ingest.Kafka.Brokers = "kafka", server.Addrs()
+			server.CreateTopic(c.Ingest.Kafka.Topic, 2, nil)
+		})
+	})
+}
+
+func testHoldsWithAQueue(t *testing.T, queue func(*config.Config)) {
+	t.Helper()
+	s := newServer(t, testenv.Real(t), withHolds, queue)
 	var got accepted
 	s.want(s.as("ann", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":98800}`), http.StatusAccepted, &got)
 	s.check("held", fmt.Sprint(got.Accepted[0].Held), "true")
