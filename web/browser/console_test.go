@@ -274,6 +274,8 @@ func TestConsoleUsers(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t, desktop)
 	user := c.people[7]
+	var made struct{ ID string }
+	callAPI(t, user.Token, http.MethodPost, c.base+"/v1/me/upload-addresses", map[string]string{"name": "An old phone", "board": "steps"}, &made)
 	c.goTo("#/users")
 	c.typeIn("#user", "nobody"+kb.Enter)
 	c.until("nobody is found", "!!document.querySelector('.empty')")
@@ -334,10 +336,12 @@ func TestConsoleUsers(t *testing.T) {
 	c.until("the day is explained", "[...document.querySelectorAll('.bars ~ .facts dd')].length > 5")
 	c.click("[data-action=export]")
 	c.until("the export is downloaded", "document.querySelector('.message').textContent.includes('downloaded')")
+	c.act("[data-action=revokeAddress]", "send steps any more", "")
+	c.until("the address is gone", "document.querySelector('[data-action=revokeAddress]') === null")
 	c.act("[data-action=erase]", "be undone", "asked for by letter")
 	c.until("the erasure is shown", "document.querySelector('main').textContent.includes('is being erased')")
 	c.show("audit")
-	c.until("the log has the changes", `['createCorrection', 'liftCorrection', 'eraseUserAsOperator'].every((action) =>
+	c.until("the log has the changes", `['createCorrection', 'liftCorrection', 'revokeUserUploadAddress', 'eraseUserAsOperator'].every((action) =>
 		[...document.querySelectorAll('.table tbody tr')].some((row) => row.textContent.includes(action) && row.textContent.includes('done')))`)
 	c.ignoreFaults("404") // of the user who does not exist
 	c.ignoreFaults("422") // of the score that was refused

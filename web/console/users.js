@@ -37,6 +37,42 @@ const erase = {
   describe: () => t('would_erase'),
 };
 
+// revokeAddress ends the upload address of a user's phone.
+const revokeAddress = {
+  name: 'revokeAddress',
+  danger: true,
+  subject: ({ name }) => name,
+  call: ({ user, id }) => ({ method: 'DELETE', path: `${userPath(user)}/upload-addresses/${id}` }),
+  describe: () => t('would_revokeAddress'),
+};
+
+const phoneColumns = [
+  ['name', (row) => html`<bdi>${row.name}</bdi>`],
+  ['board', (row) => row.board],
+  ['timeZone', (row) => row.time_zone],
+  ['created', (row) => when(row.created_at)],
+  ['lastUsed', (row) => when(row.last_used_at)],
+  ['lastResult', ({ last_result: last }) => last && lastText(last)],
+];
+
+const lastText = ({ date, score, code }) => (date ? `${formatDay(date)}: ${number(score)}` : code);
+
+// Phones lists the addresses of a user's phones, and revokes them.
+function Phones({ token, notify, user }) {
+  const result = useFetch(token, `${userPath(user)}/upload-addresses`, refreshEvery);
+  const [button, dialog] = useActions(token, notify, result[1]);
+  return html`<${Fetched} result=${result}>
+      ${({ upload_addresses: rows }) => html`<${Part}
+        title="phones"
+        rows=${rows}
+        columns=${phoneColumns}
+        keyOf=${byId}
+        end=${(row) => button(revokeAddress, { ...row, user })}
+      />`}
+    <//>
+    ${dialog}`;
+}
+
 // Export downloads everything that is stored about a user.
 function Export({ token, user, notify }) {
   const onSaved = () => notify(t('exported'));
@@ -222,6 +258,7 @@ function User({ token, notify, id }) {
             keyOf=${byId}
             end=${(row) => reviews.actions.map((action) => button(action, row))}
           />
+          <${Phones} ...${{ token, notify, user: id }} />
           <${Part} title="groups" rows=${user.groups} columns=${groupColumns} keyOf=${(row) => row.group_id} />`
       : null;
   const erasing = ({ erasure }) =>
