@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"image/png"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/makiuchi-d/gozxing/qrcode"
 
 	"stepboard/internal/testenv"
+	"stepboard/models"
 )
 
 // A user makes an address on the page, whose QR code a phone can read, sends steps to it as the page
@@ -24,10 +26,7 @@ func TestDemoPhones(t *testing.T) {
 	p.open(base + "/#/me")
 	p.until("the link is there", "document.querySelector('a[href=\"#/me/phones\"]') !== null")
 	p.click(`a[href="#/me/phones"]`)
-	p.typeIn("#phone", "My phone")
-	p.click("form.ask .strong")
-	p.until("the address is there", "!!document.querySelector('#invite')?.value.startsWith('"+base+"/v1/in/sb_')")
-	address := eval[string](p, "document.querySelector('#invite').value")
+	address := p.makeAddress(base)
 	p.until("it says that a phone can't reach it", "document.querySelector('main .page > .wrong')?.textContent.includes('Only this machine')")
 	p.click("main details summary")
 	p.until("the QR code is there", "document.querySelector('.qr path')?.getAttribute('d').length > 1000")
@@ -41,15 +40,7 @@ func TestDemoPhones(t *testing.T) {
 	p.checkAccess("phones")
 	p.screenshot("phones-390")
 
-	// The page's own words are the command.
-	words := eval[string](p, "document.querySelector('.how details:last-of-type li:nth-child(2)').textContent")
-	body := "steps=7961&date=" + rankingDate(t, base, people[0])
-	if !strings.Contains(words, "steps=7961&date=") {
-		t.Errorf("the page says %q", words)
-	}
-	if out, err := exec.CommandContext(t.Context(), "curl", "-sS", "--fail", "-d", body, address).CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
+	p.sendSteps(address, "7961", *rankingOf(t, base, people[0].Token, "").Date)
 	p.until("the steps have come", "!!document.querySelector('.person .label')?.textContent.includes('7,961')")
 	p.click(".person-actions .button")
 	p.click("dialog .danger")
@@ -59,10 +50,53 @@ func TestDemoPhones(t *testing.T) {
 	}
 }
 
-// rankingDate returns the current day of the board.
-func rankingDate(t *testing.T, base string, of person) string {
-	t.Helper()
-	return *rankingOf(t, base, of.Token, "").Date
+// A family begins with an empty folder: each makes an address on the page, and sends steps to it as the page
+// says. One follows the other's link, and has the second place.
+func TestFamily(t *testing.T) {
+	t.Parallel()
+	base := testenv.ServeFolder(t, t.TempDir(), "--auth.hs256_secret="+secret).URL
+	today := *rankingOf(t, base, sign(t, "ann", ""), "").Date
+	walks := func(user models.UserID, steps string) *page {
+		t.Helper()
+		p := newPage(t, phone)
+		p.signIn(base, sign(t, user, ""))
+		p.until("the page is there", "document.querySelector('.tabs') !== null")
+		p.goTo("#/me/phones")
+		p.sendSteps(p.makeAddress(base), steps, today)
+		return p
+	}
+	ann, ben := walks("ann", "9000"), walks("ben", "7961")
+	ann.goTo("#/friends")
+	ann.until("the link is there", "!!document.querySelector('#invite')?.value.startsWith('"+base+"/#/invite/')")
+	link := eval[string](ann, "document.querySelector('#invite').value")
+	ben.goTo(link[strings.Index(link, "#"):])
+	ben.click("main .strong")
+	ben.until("ben is second", `[...document.querySelectorAll('.ranking > li')].map((row) => row.dataset.user).join() === 'ann,ben' && location.hash === '#/'`)
+	ben.screenshot("family-390")
+}
+
+// makeAddress makes an upload address and returns it.
+func (p *page) makeAddress(base string) string {
+	p.t.Helper()
+	p.until("the form is there", "document.querySelector('#phone') !== null")
+	p.typeIn("#phone", "My phone")
+	p.click("form.ask .strong")
+	p.until("the address is there", "!!document.querySelector('#invite')?.value.startsWith('"+base+"/v1/in/sb_')")
+	return eval[string](p, "document.querySelector('#invite').value")
+}
+
+// sendSteps sends steps to an address, with the words of the page but for their number and day.
+func (p *page) sendSteps(address, steps, day string) {
+	p.t.Helper()
+	words := eval[string](p, "document.querySelector('.how details:last-of-type li:nth-child(2)').textContent")
+	sample := regexp.MustCompile(`(steps=)\d+(&date=)[\d-]+`)
+	if !sample.MatchString(words) {
+		p.t.Fatalf("the page says %q", words)
+	}
+	body := sample.ReplaceAllString(sample.FindString(words), "${1}"+steps+"${2}"+day)
+	if out, err := exec.CommandContext(p.t.Context(), "curl", "-sS", "--fail", "-d", body, address).CombinedOutput(); err != nil {
+		p.t.Errorf("%v: %s", err, out)
+	}
 }
 
 // readQR returns what the QR code on the screen says.
