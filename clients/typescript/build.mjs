@@ -20,8 +20,10 @@ const bundle = (outfile, format) =>
 const withoutUploads = {
   name: 'without uploads',
   setup: ({ onResolve, onLoad }) => {
-    onResolve({ filter: /\/uploads\.js$/ }, () => ({ path: 'uploads', namespace: 'none' }));
-    onLoad({ filter: /./, namespace: 'none' }, () => ({ contents: 'export let keepUploads;' }));
+    const filter = /\/(uploads|addresses)\.js$/;
+    onResolve({ filter }, () => ({ path: 'none', namespace: 'none' }));
+    const contents = 'export let keepUploads; export const keepAddresses = () => {};';
+    onLoad({ filter: /./, namespace: 'none' }, () => ({ contents }));
   },
 };
 

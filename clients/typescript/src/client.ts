@@ -1,3 +1,4 @@
+import { keepAddresses, type UploadAddresses } from './addresses.js';
 import { connect, type AnyOptions, type ClientOptions } from './connection.js';
 import { followRanking, type Live, type LiveOptions } from './live.js';
 import type { Signal } from './platform.js';
@@ -59,15 +60,19 @@ export interface Client {
   live(options: LiveOptions): Live;
   /** uploads sends totals, and keeps them until the service has them. */
   uploads(options: UploadOptions): Uploads;
+  /** uploadAddresses makes, lists, changes and revokes the addresses of the user's phones. */
+  readonly uploadAddresses: UploadAddresses;
 }
 
 /** createClient returns a client of the service for one user. */
 export function createClient(options: ClientOptions): Client {
   const connection = connect(options);
+  const call = ((method: string, path: string, given: AnyOptions = {}) =>
+    connection.json(method, path, given)) as Client['call'];
   return {
-    call: ((method: string, path: string, given: AnyOptions = {}) =>
-      connection.json(method, path, given)) as Client['call'],
+    call,
     live: (given) => followRanking(connection, given),
     uploads: (given) => keepUploads(connection, given),
+    uploadAddresses: keepAddresses(call, options.baseUrl),
   };
 }

@@ -1,3 +1,4 @@
+export type { UploadAddress, UploadAddresses } from './addresses.js';
 export { createClient, type Answer, type CallOptions, type Client } from './client.js';
 export type { ClientOptions } from './connection.js';
 export { StepboardError, type ErrorCode, type Problem } from './error.js';

@@ -158,3 +158,30 @@ test('A call without an answer ends after the timeout, or when its signal aborts
   assert.ok(signal.aborted);
   assert.deepEqual(clock.waits(), []);
 });
+
+test('An address for a phone is given whole, listed, changed and revoked', async () => {
+  const service = new FakeService(({ method }) => {
+    if (method === 'POST') return respond(201, { id: '7', path: '/v1/in/sb_x', key: 'sb_x' });
+    return method === 'DELETE' ? respond(204) : respond(200, { upload_addresses: [{ id: '7' }] });
+  });
+  const client = createClient({
+    baseUrl: 'https://x.example/steps/',
+    token: () => 'A',
+    fetch: service.fetch,
+  });
+  const { uploadAddresses } = client;
+  const made = await uploadAddresses.add({ name: 'phone', board: 'steps' });
+  assert.equal(made.address, 'https://x.example/steps/v1/in/sb_x');
+  assert.deepEqual(await uploadAddresses.list(), [{ id: '7' }]);
+  await uploadAddresses.change('7', { name: 'watch', time_zone: 'UTC' });
+  assert.equal(await uploadAddresses.revoke('7'), undefined);
+  assert.deepEqual(
+    service.requests.map(({ method, url }) => `${method} ${url.split('/me/')[1]}`),
+    [
+      'POST upload-addresses',
+      'GET upload-addresses',
+      'PUT upload-addresses/7',
+      'DELETE upload-addresses/7',
+    ],
+  );
+});
