@@ -11,6 +11,7 @@ import (
 	"stepboard/app"
 	"stepboard/models"
 	"stepboard/services/boards/ingest"
+	"stepboard/services/boards/phones"
 	"stepboard/services/operations/audit"
 )
 
@@ -27,8 +28,8 @@ func (s *simulation) offerOperator(c *gin.Context) {
 // erasedUser is a person who has been erased before the demo begins.
 const erasedUser = "gone|0001"
 
-// leaveWork makes what the lists of the console show besides what people do: a held total, dead
-// letters, an attempt to replay one, and the erasure of a person. letters is where dead letters are
+// leaveWork makes what page and console show besides what people do: a held total, the address of a watch,
+// dead letters, an attempt to replay one, and the erasure of a person. letters is where dead letters are
 // stored.
 func leaveWork(ctx context.Context, a *app.App, p *people, letters *ingest.DeadLetterStore, now time.Time) error {
 	if at := p.shaken(); at >= 0 {
@@ -36,6 +37,10 @@ func leaveWork(ctx context.Context, a *app.App, p *people, letters *ingest.DeadL
 		if _, _, err := a.Ingest.Accept(ctx, stepsBoard, []ingest.Upload{upload}); err != nil {
 			return err
 		}
+	}
+	watch := phones.Choice{Name: "Watch"}
+	if _, _, err := a.Phones.Add(ctx, p.ids[0], stepsBoard, watch); err != nil {
+		return err
 	}
 	lost := ingest.Update{Board: stepsBoard, Bucket: "20200101", User: 1, Score: 4321, ReachedAt: models.TimestampOf(now)}
 	failedAt := now.Add(-time.Hour).UTC()

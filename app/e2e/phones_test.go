@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -159,7 +160,7 @@ func TestGuessedKeys(t *testing.T) {
 }
 
 // No backup that is restored brings a revoked address back, whether the database that it replaces is
-// there or a file says what was revoked.
+// there or a file says what was revoked. The database of a folder has no key.
 func TestARestoreRevivesNoAddress(t *testing.T) {
 	t.Parallel()
 	dir, other, list := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "erasures")
@@ -184,6 +185,10 @@ func TestARestoreRevivesNoAddress(t *testing.T) {
 		p.Stop()
 		if got := onFolder(t, folder, "upload-address", "list", "--user=ann").Succeeds(t); strings.Count(got, "\n") != 1 || !strings.Contains(got, harness.Today()+"=5") {
 			t.Errorf("listed: %s", got)
+		}
+		database := testenv.Must(os.ReadFile(filepath.Join(folder, "stepboard.db")))
+		if key := filepath.Base(kept.Path); len(key) != 35 || bytes.Contains(database, []byte(key[3:])) || !bytes.Contains(database, []byte("upload_addresses")) {
+			t.Error("the key stands in the database")
 		}
 	}
 }

@@ -41,10 +41,10 @@ func TestDemoPhones(t *testing.T) {
 	p.screenshot("phones-390")
 
 	p.sendSteps(address, "7961", *rankingOf(t, base, people[0].Token, "").Date)
-	p.until("the steps have come", "!!document.querySelector('.person .label')?.textContent.includes('7,961')")
-	p.click(".person-actions .button")
+	p.until("the steps have come", "!!document.querySelector('.person:last-child .label')?.textContent.includes('7,961')")
+	p.click(".person:last-child .person-actions .button")
 	p.click("dialog .danger")
-	p.until("the address is gone", "document.querySelector('.person') === null && document.querySelector('dialog') === null")
+	p.until("the address is gone", "document.querySelectorAll('.person').length === 1 && document.querySelector('dialog') === null")
 	if requests := p.requestsTo("sb_"); len(requests) > 0 {
 		t.Errorf("the page has asked for %q", requests)
 	}
