@@ -80,6 +80,7 @@ func (w *world) step() {
 	w.walk()
 	w.contend()
 	w.holdSomething()
+	w.phoneSomething()
 	if w.failure != nil {
 		w.failf("%v", w.failure)
 	}

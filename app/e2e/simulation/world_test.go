@@ -67,8 +67,11 @@ type world struct {
 	contesting *rand.Rand
 	contests   []*contest
 	// holding decides the steps about held totals, likewise.
-	holding  *rand.Rand
-	holds    holdings
+	holding *rand.Rand
+	holds   holdings
+	// phoning decides the steps about phones, likewise.
+	phoning  *rand.Rand
+	phones   []*phone
 	backup   map[string]key // of the boards' Redis
 	restored bool           // whether Redis ever went back to a backup
 	mu       sync.Mutex
@@ -141,7 +144,7 @@ func newWorld(t testing.TB, store string, seed uint64) *world {
 		boards: miniredis.NewMiniRedis(), queue: miniredis.NewMiniRedis(), database: fmt.Sprintf("simulation-%d", databases.Add(1)),
 		queued: random.IntN(2) == 0, shards: 1 + random.IntN(2), near: random.IntN(2) == 0, receiver: newReceiver(),
 		tokens: make(map[string]string), names: make(map[string]string), rows: make(map[models.UserID]models.RowID),
-		groupIDs: make(map[string]string), operations: make(map[string]int), walking: rand.New(rand.NewPCG(seed, 1)), contesting: rand.New(rand.NewPCG(seed, 2)), holding: rand.New(rand.NewPCG(seed, 3)),
+		groupIDs: make(map[string]string), operations: make(map[string]int), walking: rand.New(rand.NewPCG(seed, 1)), contesting: rand.New(rand.NewPCG(seed, 2)), holding: rand.New(rand.NewPCG(seed, 3)), phoning: rand.New(rand.NewPCG(seed, 4)),
 		holds: newHoldings(),
 	}
 	check(w.boards.Start())
