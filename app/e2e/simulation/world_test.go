@@ -121,7 +121,7 @@ func (w *world) note(format string, args ...any) {
 }
 
 // randomText matches the parts of answers that are random: they differ between two runs of a seed.
-var randomText = regexp.MustCompile(`"(next_cursor|invite_code|group_id)":"[^"]*"`)
+var randomText = regexp.MustCompile(`"(next_cursor|invite_code|group_id|key|path)":"[^"]*"`)
 
 // must ends the run if an operation without faults has failed.
 func must[T any](value T, err error) T {
