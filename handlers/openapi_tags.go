@@ -16,6 +16,7 @@ func tags() []*huma.Tag {
 		{Name: "Privacy", Description: "Hide one's scores, mute and block. With a user's token."},
 		{Name: "Groups", Description: "Groups, which their members join by an invite code. With a user's token."},
 		{Name: "Profile", Description: "How others see oneself, and what one is told of. With a user's token."},
+		{Name: "Phones", Description: "Calls of apps that send steps. With the key of an upload address, and no token."},
 		{Name: "Backends", Description: "Calls of the app's own backend. With a token of scope `service`."},
 		{Name: "Operators", Description: "Calls of those who run the service. With a token of scope `admin`."},
 	}
@@ -25,11 +26,13 @@ func tags() []*huma.Tag {
 func tagOf(path string, by audience) string {
 	noun, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
 	switch {
+	case by == byKey:
+		return "Phones"
 	case by == byService:
 		return "Backends"
 	case by == byAdmin:
 		return "Operators"
-	case strings.HasSuffix(path, "/scores") || noun == "in" || strings.Contains(path, "/upload-addresses"):
+	case strings.HasSuffix(path, "/scores") || strings.Contains(path, "/upload-addresses"):
 		return "Uploads"
 	case noun == "boards":
 		return "Rankings"

@@ -113,7 +113,7 @@ var changeUploadAddress = operation{
 }
 
 type changeUploadAddressInput struct {
-	Address int64 `path:"address" minimum:"1" doc:"The address's id" example:"7"`
+	Address int64 `path:"address" minimum:"1" doc:"The address's id" example:"1"`
 	OnBehalf
 	Body changedUploadAddress
 }
@@ -136,7 +136,7 @@ var revokeUploadAddress = operation{
 }
 
 type revokeUploadAddressInput struct {
-	Address int64 `path:"address" minimum:"1" doc:"The address's id" example:"7"`
+	Address int64 `path:"address" minimum:"1" doc:"The address's id" example:"1"`
 	OnBehalf
 }
 

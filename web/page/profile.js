@@ -126,7 +126,7 @@ function Own({ session, notify, onProfile, onDeleted, signOut }) {
     </header>
     <p class="hint own-id">${tRich('ownId', { id: html`<b>${user.user_id}</b>` })}</p>
     ${form()}
-    <a class="button" href="#/me/phones">${t('connectPhone')}</a>
+    <p><a class="button" href="#/me/phones">${t('connectPhone')}</a></p>
     <${Notices} ...${{ session, notify }} />
     <${Privacy} token=${token} notify=${notify} />
     <${Account} ...${{ token, notify, onDeleted }} />

@@ -54,7 +54,7 @@ export const texts = {
     phoneAddressHint: '只显示这一次。不要用浏览器打开：由应用向它发送。',
     phoneUnreachable: '只有本机能访问这个地址。请用手机能访问的名称或 IP 打开本页面。',
     phoneApp: '在应用中的设置',
-    app_export: 'Health Auto Export',
+    app_export: 'Health Auto Export（苹果手机）',
     app_export_1: '自动化 → 新建 → REST API，把地址填入 URL，格式选 JSON。',
     app_export_2: '健康指标只选步数，打开“汇总数据”，按天。',
     app_export_3: '建两个自动化：每小时一次“今天”，以及“昨天”。',
@@ -63,7 +63,7 @@ export const texts = {
     app_shortcuts_2:
       '“获取 URL 内容”：填入地址，POST，JSON 含 type = steps、value 和 date（yyyy-MM-dd）。',
     app_shortcuts_3: '用自动化在晚上运行，早上再为昨天运行一次。',
-    app_connect: 'Health Connect Webhook',
+    app_connect: 'Health Connect Webhook（安卓手机）',
     app_connect_1: 'Webhooks → 新建，把地址填入 URL，格式选 JSON。',
     app_connect_2: '只发送步数，按天的总数。',
     app_connect_3: '测试按钮发送的是虚构步数，不会计入。',
