@@ -6,7 +6,7 @@
 // of standard input is a command; each event is a line of standard output.
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { createClient } from '../../../web/page/vendor/stepboard.js';
+import { createClient } from '../dist/index.js';
 
 const [role, baseUrl, list, file] = process.argv.slice(2);
 const tokens = list.split(',');
