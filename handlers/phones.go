@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"stepboard/models"
+	"stepboard/services/boards/ingest"
 	"stepboard/services/boards/phones"
 )
 
@@ -144,12 +145,10 @@ func (h *phoneHandlers) takeBy(ctx context.Context, key string, body []byte, que
 }
 
 func phoneTotalsOf(taken phones.Taken) phoneTotals {
-	totals := phoneTotals{Accepted: []phoneTotal{}, Rejected: []rejectedPhoneTotal{}}
-	for _, a := range taken.Accepted {
-		totals.Accepted = append(totals.Accepted, phoneTotal{a.Date.String(), a.Score})
+	return phoneTotals{
+		Accepted: answersOf(taken.Accepted, func(a ingest.Accepted) phoneTotal { return phoneTotal{a.Date.String(), a.Score} }),
+		Rejected: answersOf(taken.Rejected, func(r phones.Rejected) rejectedPhoneTotal {
+			return rejectedPhoneTotal{r.Date.String(), r.Err.Code, r.Err.Message}
+		}),
 	}
-	for _, r := range taken.Rejected {
-		totals.Rejected = append(totals.Rejected, rejectedPhoneTotal{r.Date.String(), r.Err.Code, r.Err.Message})
-	}
-	return totals
 }

@@ -127,3 +127,12 @@ func (d *Date) Scan(value any) (err error) {
 
 // String returns the day as YYYY-MM-DD.
 func (d Date) String() string { return d.UTC().Format(time.DateOnly) }
+
+// CheckZone returns CodeValidationFailed at a location unless a name is that of an IANA time zone.
+func CheckZone(location, name string) error {
+	// LoadLocation accepts "" and "Local", which are no such names.
+	if _, err := time.LoadLocation(name); err != nil || name == "" || name == "Local" {
+		return Invalid(location, "is no IANA time zone, such as Asia/Shanghai")
+	}
+	return nil
+}

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"log/slog"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"stepboard/internal/failpoint"
@@ -33,8 +32,8 @@ const (
 	writeTimeout = 2 * time.Second
 	// readTimeout bounds how long an answer to a decision waits for what counts then.
 	readTimeout = time.Second
-	// maxReason and maxMessage are how many characters both texts of a decision may have.
-	maxReason, maxMessage = 500, 200
+	// maxReason is how many characters the reason of a decision may have.
+	maxReason = 500
 )
 
 // Directory finds users. Implemented by directory.Service.
@@ -268,28 +267,15 @@ func (d *Decision) check() error {
 	switch {
 	case d.Reason == "":
 		return models.Invalid("body.reason", "must say why")
-	case !plain(d.Reason, maxReason):
+	case !models.IsPlainText(d.Reason) || utf8.RuneCountInString(d.Reason) > maxReason:
 		return models.Invalid("body.reason", "is at most 500 characters of UTF-8 without control characters and line breaks")
-	case !plain(d.Message, maxMessage):
+	case !models.IsPlainText(d.Message) || utf8.RuneCountInString(d.Message) > models.MaxMessage:
 		return models.Invalid("body.message", "is at most 200 characters of UTF-8 without control characters and line breaks")
 	case d.By == "":
 		return models.Errorf(models.CodeValidationFailed, "a decision needs an actor: the token's sub")
 	default:
 		return nil
 	}
-}
-
-// plain reports whether a text has at most limit characters, all of them printable.
-func plain(text string, limit int) bool {
-	if !utf8.ValidString(text) || utf8.RuneCountInString(text) > limit {
-		return false
-	}
-	for _, r := range text {
-		if unicode.IsControl(r) {
-			return false
-		}
-	}
-	return true
 }
 
 // write hands released totals to the writer, and records which of them it has taken. Handing one

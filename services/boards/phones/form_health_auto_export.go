@@ -16,6 +16,7 @@ func (r *reader) healthAutoExport(data jsontext.Value) error {
 	if err := decode(data, &body); err != nil {
 		return err
 	}
+	const hint = `in Health Auto Export, switch "Summarize Data" on and group by day`
 	for _, metric := range body.Metrics {
 		if metric.Name != "step_count" || len(metric.Data) == 0 {
 			continue
@@ -33,10 +34,10 @@ func (r *reader) healthAutoExport(data jsontext.Value) error {
 			}
 			date, err := r.day(item.Date)
 			if err != nil {
-				return withHint(err, `in Health Auto Export, switch "Summarize Data" on and group by day`)
+				return withHint(err, hint)
 			}
 			if err := r.add(date, item.Qty.steps, true); err != nil {
-				return withHint(err, `in Health Auto Export, switch "Summarize Data" on and group by day`)
+				return withHint(err, hint)
 			}
 		}
 	}

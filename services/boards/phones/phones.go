@@ -15,7 +15,6 @@ import (
 	"errors"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"stepboard/models"
@@ -119,15 +118,13 @@ func (s *Service) board(name string) (*catalog.Board, error) {
 // check returns an error unless name and zone are permitted.
 func (c Choice) check() error {
 	switch n := utf8.RuneCountInString(c.Name); {
-	case n < 1 || n > maxName || !utf8.ValidString(c.Name) || strings.ContainsFunc(c.Name, unicode.IsControl) || strings.TrimSpace(c.Name) != c.Name:
+	case n < 1 || n > maxName || !models.IsPlainText(c.Name) || strings.TrimSpace(c.Name) != c.Name:
 		return models.Invalid("body.name", "has 1 to 64 characters, without control characters and spaces at its ends")
 	case c.TimeZone == models.LocalZone:
 		return models.Invalid("body.time_zone", "is required on this board, whose days are each user's own, such as Asia/Shanghai")
+	default:
+		return models.CheckZone("body.time_zone", c.TimeZone)
 	}
-	if _, err := time.LoadLocation(c.TimeZone); err != nil || c.TimeZone == "Local" || c.TimeZone == "" {
-		return models.Invalid("body.time_zone", "is no IANA time zone, such as Asia/Shanghai")
-	}
-	return nil
 }
 
 // List returns the addresses of a user, oldest first. A user that does not exist has none. One query.

@@ -115,8 +115,10 @@ func (s *Service) subscription(c Choice) (models.PushSubscription, error) {
 	stored := models.PushSubscription{
 		Told: models.ToldOf(c.Tell), TimeZone: c.TimeZone, CreatedAt: s.o.Clock().UTC().Truncate(time.Microsecond),
 	}
-	if err := checkZone(c.TimeZone); err != nil {
-		return stored, err
+	if c.TimeZone != "" { // otherwise it is not known
+		if err := models.CheckZone("body.time_zone", c.TimeZone); err != nil {
+			return stored, err
+		}
 	}
 	if c.Endpoint == "" {
 		return stored, checkOwn(c, stored.Told)
@@ -152,14 +154,6 @@ func checkOwn(c Choice, told models.Told) error {
 		return models.Invalid("body.endpoint", "is missing beside keys")
 	case told != models.Told{Passed: true}:
 		return models.Invalid("body.tell", `without an endpoint only "passed" can be chosen: the app hears of everything else anyway`)
-	}
-	return nil
-}
-
-// checkZone checks the name of a time zone, which may be empty.
-func checkZone(name string) error {
-	if _, err := time.LoadLocation(name); err != nil || name == "Local" {
-		return models.Invalid("body.time_zone", "is no IANA time zone, such as Asia/Shanghai")
 	}
 	return nil
 }
