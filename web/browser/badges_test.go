@@ -76,6 +76,7 @@ func TestTodayAsksForNothingBesideItsStream(t *testing.T) {
 	t.Parallel()
 	f := newFakeService(t, false)
 	f.ranks(withLikes(rankingFrom(1, 2, 1), 2))
+	f.returns("GET /v1/boards/steps/friends/absent", absentPeople(4))
 	lines := f.streams()
 	ranks := func(likes int) {
 		lines <- rankingEvent(withLikes(rankingFrom(1, 2, 1), likes))
@@ -87,6 +88,7 @@ func TestTodayAsksForNothingBesideItsStream(t *testing.T) {
 	ranks(2)
 	f.returns("GET /v1/boards/steps/history", map[string]any{"entries": []any{}, "partial": false})
 	p.until("the likes are there", heart("2")+" === 'false 2 Like User 2, 2 likes'")
+	p.until("absent people are there", absentRows+" === 'User 4'")
 	asked := func() []string {
 		p.waitForAnswers()
 		return slices.DeleteFunc(f.paths(), func(path string) bool { return !strings.HasPrefix(path, "/v1/") }) // the worker loads files
