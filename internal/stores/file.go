@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +38,8 @@ const (
 	// and is not kept longer than 16 MB after that. ANALYZE reads a part of each index.
 	writerSettings = commonSettings + "&_pragma=journal_mode(wal)&_pragma=synchronous(full)" +
 		"&_pragma=wal_autocheckpoint(1000)&_pragma=journal_size_limit(16777216)&_pragma=cache_size(-32768)"
+	// With a reader of the log, only it and bound move the log.
+	shipsSettings = writerSettings + "&_pragma=wal_autocheckpoint(0)"
 	readerSettings = commonSettings + "&_pragma=query_only(1)&_pragma=cache_size(-8192)"
 )
 
@@ -47,15 +50,30 @@ type file struct {
 	writer, calls, reports *conns
 	// failure is the latest error of reading or writing the file, until it is written again.
 	failure atomic.Pointer[error]
+
+	// reader reads the log; nil for nobody.
+	reader atomic.Pointer[LogReader]
+	// checkpointing is held during a checkpoint of Checkpoint, and moving while the file of the database
+	// changes. The second may be waited for with the connection that writes, and the first not.
+	checkpointing sync.Mutex
+	moving        sync.RWMutex
+	// limit is the size of the log behind the last checkpoint of bound.
+	limit atomic.Int64
+	// descriptors of the database are closed after all connections: that removes SQLite's locks.
+	descriptors []*os.File
 }
 
 // openFile opens a database, which connects at its first use.
-func openFile(path string) *file {
+func openFile(path string, ships bool) *file {
 	f := &file{path: path}
+	writer := writerSettings
+	if ships {
+		writer = shipsSettings
+	}
 	connections := func(n int, settings string) *conns {
 		return &conns{free: n, open: func(ctx context.Context) (*fileConn, error) { return connect(ctx, f.url(settings)) }}
 	}
-	f.writer = connections(1, writerSettings)
+	f.writer = connections(1, writer)
 	f.calls, f.reports = connections(callReaders, readerSettings), connections(jobReaders, readerSettings)
 	return f
 }
@@ -71,7 +89,11 @@ func (f *file) url(settings string) string {
 
 // close closes the connections. The last one moves the log into the database.
 func (f *file) close() error {
-	return errors.Join(f.calls.close(callReaders), f.reports.close(jobReaders), f.writer.close(1))
+	err := errors.Join(f.calls.close(callReaders), f.reports.close(jobReaders), f.writer.close(1))
+	for _, database := range f.descriptors {
+		err = errors.Join(err, database.Close())
+	}
+	return err
 }
 
 // openWorks opens the connections of each kind of work to a file.
@@ -150,19 +172,6 @@ func (s *Stores) FileSizes() (database, log int64) {
 		return info.Size()
 	}
 	return size(s.file.path), size(s.file.path + "-wal")
-}
-
-// Checkpoint moves the log of a folder's database into the database and empties it, unless somebody
-// reads an older state of the database. Writes go on meanwhile and wait only for the last part.
-func (s *Stores) Checkpoint(ctx context.Context) error {
-	err := s.file.use(ctx, s.file.reports, func(conn *fileConn) error { return conn.run(ctx, "PRAGMA wal_checkpoint(PASSIVE)") })
-	if err == nil {
-		err = s.file.use(ctx, s.file.writer, func(conn *fileConn) error {
-			// It does not wait for readers: nobody could write.
-			return errors.Join(conn.run(ctx, "PRAGMA busy_timeout(0)"), conn.run(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"), conn.run(ctx, busyTimeout))
-		})
-	}
-	return models.Wrap("empty the write-ahead log", err)
 }
 
 // use calls do with a connection, which it takes as jobs do.

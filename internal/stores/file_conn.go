@@ -241,6 +241,9 @@ func (w *workConn) giveBack(from *conns, conn *fileConn, err error) error {
 		conn.Close()
 		from.put(nil)
 	default:
+		if from == w.file.writer && err == nil {
+			w.file.bound(conn)
+		}
 		from.put(conn)
 	}
 	return w.failed(from, err)

@@ -40,6 +40,8 @@ type Folder struct {
 	New bool
 	// Moving is the name of the move to other servers that has begun; empty for none.
 	Moving string
+	// Ships lets the log of the database grow until Stores.OpenLog has a reader for it.
+	Ships bool
 	lock   *os.File
 	made   []string // what did not exist before: folders, the lock and the database, in this order
 }

@@ -39,7 +39,7 @@ func (f *Folder) Open(ctx context.Context, clock models.Clock) (*Stores, error) 
 
 // open is Open with errors that do not name the folder.
 func (f *Folder) open(ctx context.Context, clock models.Clock) (*Stores, error) {
-	s := &Stores{Dialect: migrations.SQLite, Folder: f, file: openFile(f.Path(databaseFile))}
+	s := &Stores{Dialect: migrations.SQLite, Folder: f, file: openFile(f.Path(databaseFile), f.Ships)}
 	s.closeServers = func() { //nolint:contextcheck // it is called when ctx has ended
 		if s.file.close() == nil { // otherwise the end of the process unlocks it
 			f.Close()

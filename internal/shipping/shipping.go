@@ -1,0 +1,333 @@
+// Package shipping copies what is committed to a data folder's database elsewhere, as package backups
+// describes it: the changes of each second, full copies, and the changes of hours.
+package shipping
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"stepboard/internal/backups"
+	"stepboard/internal/failpoint"
+	"stepboard/internal/pause"
+	"stepboard/internal/stores"
+	"stepboard/models"
+)
+
+const (
+	// logSize is the size of the log from which on it is moved into the database, in bytes, and
+	// waitingLogSize that while changes wait for the target: only then are there more of them.
+	logSize, waitingLogSize = 4 << 20, 16 << 20
+	// generationCheck is how often a process asks whether another one has begun a generation.
+	generationCheck = 10 * time.Second
+	// tendEvery is the pause between two rounds of full copies, joining and deleting.
+	tendEvery = 10 * time.Second
+	// readBack is how long a process waits before it believes that it has begun a generation: a target
+	// without conditional writes lets another one overwrite it.
+	readBack = 2 * time.Second
+	// requestTimeout bounds one request to the target.
+	requestTimeout = time.Minute
+	// closeTimeout is how long the end of the process waits for the target.
+	closeTimeout = 5 * time.Second
+)
+
+// ErrSuperseded means that another process has begun a later generation.
+var ErrSuperseded = errors.New("another process makes the copies now: its database is a later one, or both use the same place")
+
+// Options are what a Shipper needs.
+type Options struct {
+	Stores *stores.Stores
+	Target backups.Target
+	// To is the target's address, for people and to notice that it is another one.
+	To      string
+	Version string
+	Clock   models.Clock
+	Log     *slog.Logger
+	// Interval is the shortest time between two objects of changes, Retain how long any state can be
+	// restored, to the hour, and MaxLag how many bytes may wait for the target.
+	Interval, Retain time.Duration
+	MaxLag           int64
+	// Pause waits; ReadBack is the const readBack. Both are for tests.
+	Pause    func(context.Context, time.Duration) error
+	ReadBack time.Duration
+}
+
+func (o *Options) newID() string { return rand.Text() }
+
+// Shipper copies what is committed. Safe for concurrent use.
+type Shipper struct {
+	o   Options
+	dir string
+	log *stores.Log
+
+	// mu is held while the log is read. Nothing is asked of the target meanwhile.
+	mu sync.Mutex
+	// known says that chain was looked for; it is nil if there is none.
+	known bool
+	chain *chain
+	// moved is the state that the file of the database has at least, or 0.
+	moved uint64
+	// waiting are the states whose changes the target does not have, and shipped the last that it has.
+	waiting []uint64
+	shipped uint64
+
+	status    Status
+	shippedAt time.Time // everything that was committed before is at the target
+	checkedAt time.Time
+	tended    tended
+	// stepError and tendError are those of the last rounds.
+	stepError, tendError error
+
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// New returns a Shipper that reads the log of stores whose Folder has Ships. Nothing was committed
+// yet that the log does not have.
+func New(ctx context.Context, o Options) (*Shipper, error) {
+	if o.Pause == nil {
+		o.Pause, o.ReadBack = pause.For, readBack
+	}
+	s := &Shipper{o: o, dir: o.Stores.Folder.Path(waitingFolder), shippedAt: o.Clock()}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, err
+	}
+	unfinished, err := filepath.Glob(s.path("*.new"))
+	for _, path := range unfinished {
+		err = errors.Join(err, os.Remove(path))
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.log, err = o.Stores.OpenLog(ctx, s)
+	return s, err
+}
+
+// Start ships until Close.
+func (s *Shipper) Start(ctx context.Context) {
+	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	s.done.Go(func() { pause.Every(ctx, s.o.Interval, func() { s.note(ctx, &s.stepError, s.step(ctx)) }) })
+	s.done.Go(func() { pause.Every(ctx, tendEvery, func() { s.note(ctx, &s.tendError, s.tend(ctx)) }) })
+}
+
+// Close ships what is committed, as far as the target takes it within closeTimeout, and ends. Nothing
+// may be committed afterwards, or the next start begins a generation.
+func (s *Shipper) Close() error {
+	if s.stop != nil {
+		s.stop()
+		s.done.Wait()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	err := s.Collect(ctx, true)
+	for err == nil && s.first() != 0 {
+		err = s.ship(ctx)
+	}
+	if err != nil {
+		s.o.Log.WarnContext(ctx, "what was committed last waits in the data folder for the next start", "error", err)
+	}
+	return s.log.Close()
+}
+
+// Status returns how the copies stand.
+func (s *Shipper) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := s.status
+	status.Behind = s.o.Clock().Sub(s.shippedAt)
+	return status
+}
+
+// note notes the error of a round in place of that of the one before, and logs it if it is another.
+func (s *Shipper) note(ctx context.Context, of *error, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	s.mu.Lock()
+	before := *of
+	*of = err
+	s.status.Err = errors.Join(s.stepError, s.tendError)
+	if err != nil {
+		s.status.Errors++
+	}
+	s.mu.Unlock()
+	switch {
+	case err != nil && (before == nil || before.Error() != err.Error()):
+		s.o.Log.ErrorContext(ctx, "copies of the database can't be made", "to", s.o.To, "error", err)
+	case err == nil && before != nil:
+		s.o.Log.InfoContext(ctx, "copies of the database are made again", "to", s.o.To)
+	}
+}
+
+// step ships what was committed since the last step, in one object, or what waits longest.
+func (s *Shipper) step(ctx context.Context) error {
+	ready, err := s.prepare(ctx)
+	if !ready || err != nil {
+		return err
+	}
+	if err := s.checkGeneration(ctx); err != nil {
+		return err
+	}
+	began := s.o.Clock()
+	limit := int64(waitingLogSize)
+	if s.first() == 0 {
+		if err := s.Collect(ctx, true); err != nil {
+			return err
+		}
+		limit = logSize
+	}
+	if s.first() != 0 {
+		err = s.ship(ctx)
+	}
+	s.mu.Lock()
+	if err == nil && len(s.waiting) == 0 && s.status.Whole && s.chain != nil {
+		s.shippedAt = began
+	}
+	s.mu.Unlock()
+	if _, log := s.o.Stores.FileSizes(); log >= limit {
+		err = errors.Join(err, s.o.Stores.Checkpoint(ctx))
+	}
+	return err
+}
+
+// prepare finds the chain to go on with, or begins one.
+func (s *Shipper) prepare(ctx context.Context) (ready bool, err error) {
+	s.mu.Lock()
+	if !s.known {
+		err = s.know(ctx)
+	}
+	exists, superseded := s.chain != nil, s.status.Superseded
+	s.mu.Unlock()
+	if err != nil || superseded {
+		return false, err
+	}
+	if !exists {
+		return true, s.begin(ctx)
+	}
+	return true, nil
+}
+
+// first returns the first state that waits for the target, or 0.
+func (s *Shipper) first() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == 0 || s.chain == nil {
+		return 0
+	}
+	return s.waiting[0]
+}
+
+// checkGeneration ends the shipping if there is a later generation.
+func (s *Shipper) checkGeneration(ctx context.Context) error {
+	if now := s.o.Clock(); now.Sub(s.checkedAt).Abs() < generationCheck {
+		return nil
+	}
+	_, err := readGeneration(ctx, s.o.Target, s.generation()+1)
+	switch {
+	case err == nil:
+		return s.end()
+	case errors.Is(err, backups.ErrNotFound):
+		s.checkedAt = s.o.Clock()
+		return nil
+	default:
+		return fmt.Errorf("look for later generations: %w", err)
+	}
+}
+
+func (s *Shipper) generation() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status.Generation
+}
+
+// end ends the shipping, because another process has taken over.
+func (s *Shipper) end() error {
+	err := s.reset()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status.Superseded = true
+	return errors.Join(ErrSuperseded, err)
+}
+
+// ship creates the object of the first state that waits. What has the same content exists because an
+// answer was lost.
+func (s *Shipper) ship(ctx context.Context) error {
+	s.mu.Lock()
+	if s.chain == nil || len(s.waiting) == 0 {
+		s.mu.Unlock()
+		return nil
+	}
+	state, name := s.waiting[0], backups.EachObject(s.chain.Generation, s.waiting[0])
+	s.mu.Unlock()
+	text, err := os.ReadFile(s.changes(state))
+	if err != nil {
+		return err
+	}
+	err = s.create(ctx, name, text)
+	if errors.Is(err, backups.ErrExists) {
+		var found []byte
+		if found, err = readAll(ctx, s.o.Target, name, int64(len(text))); err == nil && !bytes.Equal(found, text) {
+			return s.end()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	failpoint.Hit("shipping.shipped")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == 0 || s.waiting[0] != state { // the chain was given up meanwhile
+		return nil
+	}
+	if s.shipped != 0 {
+		err = os.Remove(s.changes(s.shipped))
+	}
+	s.waiting, s.shipped = s.waiting[1:], state
+	s.status.WaitingBytes -= int64(len(text))
+	s.status.ShippedAt = s.o.Clock()
+	return err
+}
+
+// create creates an object, and counts it.
+func (s *Shipper) create(ctx context.Context, name string, content []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	err := s.o.Target.Create(ctx, name, bytes.NewReader(content), int64(len(content)))
+	if err == nil {
+		s.mu.Lock()
+		s.status.Objects++
+		s.status.ObjectBytes += int64(len(content))
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// readGeneration reads the object of a generation.
+func readGeneration(ctx context.Context, t backups.Target, number uint64) (g backups.Generation, err error) {
+	text, err := readAll(ctx, t, backups.GenerationObject(number), 4096)
+	if err == nil {
+		err = json.Unmarshal(text, &g)
+	}
+	return g, err
+}
+
+// readAll reads an object, but not more than a byte beyond a limit.
+func readAll(ctx context.Context, t backups.Target, name string, limit int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	from, err := t.Read(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close()
+	return io.ReadAll(io.LimitReader(from, limit+1))
+}

@@ -1,0 +1,250 @@
+package shipping
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"stepboard/internal/backups"
+	"stepboard/internal/stores"
+	"stepboard/internal/testenv"
+)
+
+// memory is a target in memory, which can fail.
+type memory struct {
+	mu      sync.Mutex
+	objects map[string][]byte
+	fail    error // of all calls
+	lose    bool  // the answers to writes that are done
+	writes  int
+}
+
+func (m *memory) Create(_ context.Context, name string, from io.ReadSeeker, size int64) error {
+	content, err := io.ReadAll(from)
+	if err != nil || int64(len(content)) != size {
+		return fmt.Errorf("%d bytes instead of %d: %w", len(content), size, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail != nil {
+		return m.fail
+	}
+	if _, ok := m.objects[name]; ok {
+		return backups.ErrExists
+	}
+	m.writes++
+	m.objects[name] = content
+	if m.lose {
+		return errors.New("the answer is lost")
+	}
+	return nil
+}
+
+func (m *memory) Read(_ context.Context, name string) (io.ReadCloser, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	content, ok := m.objects[name]
+	if m.fail != nil {
+		return nil, m.fail
+	}
+	if !ok {
+		return nil, backups.ErrNotFound
+	}
+	return io.NopCloser(bytes.NewReader(content)), nil
+}
+
+func (m *memory) List(_ context.Context, prefix string) (list []backups.Object, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(m.objects)) {
+		if strings.HasPrefix(name, prefix) {
+			list = append(list, backups.Object{Name: name, Size: int64(len(m.objects[name]))})
+		}
+	}
+	return list, m.fail
+}
+
+func (m *memory) Delete(_ context.Context, names ...string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fail != nil {
+		return m.fail
+	}
+	for _, name := range names {
+		delete(m.objects, name)
+	}
+	return nil
+}
+
+func (m *memory) set(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
+// world is a folder that is changed and shipped, step by step.
+type world struct {
+	t      *testing.T
+	target *memory
+	clock  *testenv.Clock
+	dir    string
+	st     *stores.Stores
+	s      *Shipper
+	random *rand.Rand
+	had    []moment // what was committed, and when
+}
+
+type moment struct {
+	at   time.Time
+	dump string
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	t.Helper()
+	w := &world{
+		t: t, target: &memory{objects: make(map[string][]byte)}, clock: testenv.NewClock(testenv.Noon), dir: t.TempDir(),
+		random: rand.New(rand.NewPCG(seed, 0)),
+	}
+	w.open()
+	t.Cleanup(func() { w.close() })
+	return w
+}
+
+func (w *world) open() {
+	w.t.Helper()
+	folder := testenv.Must(stores.LockFolder(w.dir))
+	folder.Ships = true
+	w.st = testenv.Must(folder.Open(w.t.Context(), w.clock.Now))
+	w.s = testenv.Must(New(w.t.Context(), Options{
+		Stores: w.st, Target: w.target, To: "memory", Clock: w.clock.Now, Log: slog.New(slog.DiscardHandler),
+		Interval: time.Millisecond, Retain: 7 * 24 * time.Hour, MaxLag: 64 << 20,
+		Pause: func(context.Context, time.Duration) error { return nil },
+	}))
+}
+
+func (w *world) close() {
+	w.t.Helper()
+	if err := errors.Join(w.s.Close(), w.st.Close()); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// kill goes on with the files as they are, in another folder.
+func (w *world) kill() {
+	w.t.Helper()
+	dir := w.t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(w.dir)); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "lock")); err != nil {
+		w.t.Fatal(err)
+	}
+	old, log := w.st, w.s.log
+	w.dir = dir
+	w.open()
+	if err := errors.Join(log.Close(), old.Close()); err != nil {
+		w.t.Error(err)
+	}
+}
+
+func (w *world) exec(text string, args ...any) {
+	w.t.Helper()
+	if _, err := w.st.Increments.SQL.ExecContext(w.t.Context(), text, args...); err != nil {
+		w.t.Fatal(text, err)
+	}
+}
+
+func (w *world) write() {
+	w.t.Helper()
+	w.exec("CREATE TABLE IF NOT EXISTS things (id INTEGER PRIMARY KEY, content BLOB)")
+	for range 1 + w.random.IntN(5) {
+		w.exec("INSERT OR REPLACE INTO things VALUES (?, randomblob(?))", w.random.IntN(2000), w.random.IntN(20_000))
+	}
+	if w.random.IntN(4) == 0 {
+		w.exec("DELETE FROM things WHERE id BETWEEN ? AND ?", w.random.IntN(1000), w.random.IntN(2000))
+	}
+}
+
+// dump returns what a database has.
+func dump(t *testing.T, path string) string {
+	t.Helper()
+	f := testenv.Must(stores.LockFolder(filepath.Dir(path)))
+	st := testenv.Must(f.Open(t.Context(), time.Now))
+	defer st.Close()
+	return dumpOf(t, st)
+}
+
+func dumpOf(t *testing.T, st *stores.Stores) string {
+	t.Helper()
+	hash := sha256.New()
+	rows, err := st.SQL.QueryContext(t.Context(), "SELECT id, content FROM things ORDER BY id")
+	if err != nil {
+		return err.Error()
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int
+		var content []byte
+		if err := rows.Scan(&id, &content); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprint(hash, id, len(content))
+		hash.Write(content)
+	}
+	return fmt.Sprintf("%x", hash.Sum(nil)[:8])
+}
+
+// step makes a step, after which everything is at the target, and remembers what that is.
+func (w *world) step() {
+	w.t.Helper()
+	if err := w.s.step(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.had = append(w.had, moment{w.clock.Now(), dumpOf(w.t, w.st)})
+}
+
+func (w *world) tend() {
+	w.t.Helper()
+	if err := w.s.tend(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// restore compares what is restored as of a time.
+func (w *world) restore(at time.Time) {
+	w.t.Helper()
+	path := filepath.Join(w.t.TempDir(), "stepboard.db")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	restored, err := backups.Restore(w.t.Context(), w.target, path, at, func(backups.Progress) {})
+	if err != nil {
+		w.t.Fatalf("as of %v: %v", at, err)
+	}
+	want := w.had[len(w.had)-1]
+	if !at.IsZero() {
+		i, _ := slices.BinarySearchFunc(w.had, at, func(m moment, at time.Time) int {
+			if m.at.After(at) {
+				return 1
+			}
+			return -1
+		})
+		want = w.had[i-1]
+	}
+	if got := dump(w.t, path); got != want.dump {
+		w.t.Fatalf("as of %v (%+v) the database has %s, and had %s at %v", at, restored, got, want.dump, want.at)
+	}
+}
