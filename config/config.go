@@ -16,6 +16,7 @@ import (
 // never printed. A setting without a default may have an `example`.
 type Config struct {
 	Data           Data          `koanf:"data" doc:"The folder of a process without servers."`
+	Backup         Backup        `koanf:"backup" doc:"Copies of the data folder's database elsewhere, made while it is served. docs/operations.md#a-disk-may-fail describes them."`
 	HTTP           HTTP          `koanf:"http" doc:"Where the API listens."`
 	Redis          Redis         `koanf:"redis" doc:"The boards of the last days. serve requires maxmemory-policy noeviction."`
 	Postgres       Postgres      `koanf:"postgres" doc:"Everything that must outlive Redis."`
@@ -50,6 +51,18 @@ type Page struct {
 // Data holds the place of a data folder.
 type Data struct {
 	Dir string `koanf:"dir" doc:"Folder in which one process keeps everything, such as /var/lib/stepboard; --data is short for it. Not with settings of redis, postgres and ingest."`
+}
+
+// Backup holds where a data folder's database is copied to while it is served.
+type Backup struct {
+	To        string        `koanf:"to" doc:"Where everything that is committed is copied to: s3://bucket/prefix, or file:///folder on another disk. Needs data.dir. Empty: nowhere."`
+	Endpoint  string        `koanf:"endpoint" validate:"omitempty,http_url" doc:"Address of an S3 service, such as https://minio.example.com:9000. Empty: that of Amazon."`
+	Region    string        `koanf:"region" doc:"Region of the bucket, such as eu-central-1. Empty: AWS_REGION, or else us-east-1."`
+	AccessKey string        `koanf:"access_key" doc:"Id of the key to the bucket. Empty: AWS_ACCESS_KEY_ID."`
+	SecretKey string        `koanf:"secret_key" secret:"true" doc:"The key to the bucket. Empty: AWS_SECRET_ACCESS_KEY."`
+	Interval  time.Duration `koanf:"interval" validate:"min=100ms,max=1m" doc:"How often what was committed since is copied, 100ms to 1m. Each time is a write to backup.to; nothing is written if nothing was committed."`
+	Retain    time.Duration `koanf:"retain" validate:"min=24h,max=8760h" doc:"How far back the database can be restored, 24h to 8760h, and how long erased users stay in the copies: every state of the last day, and one for each hour before."`
+	MaxLag    Size          `koanf:"max_lag" validate:"min=1000000" doc:"Most of what waits in the data folder while backup.to can't be written, at least 1 MB. Above it, what waits is deleted, and a copy of the whole database follows once it can."`
 }
 
 // HTTP holds the settings of the listeners.
@@ -255,6 +268,7 @@ type Directory struct {
 // Default returns the settings used when nothing is configured.
 func Default() Config {
 	return Config{
+		Backup:   Backup{Interval: time.Second, Retain: 7 * 24 * time.Hour, MaxLag: GB},
 		HTTP:     HTTP{Addr: "127.0.0.1:8080", MaxConnections: 10_000, ACMEHosts: []string{}, TrustedProxies: []string{}, CORSOrigins: []string{}},
 		Redis:    Redis{Mode: "single", Addrs: []string{"127.0.0.1:6379"}},
 		Postgres: Postgres{MaxConns: 25},

@@ -122,6 +122,15 @@ func TestValuesOfEveryType(t *testing.T) {
 		{"text with an equals sign", given{env: []string{"STEPBOARD_REDIS__PASSWORD=a=b="}}, func(c *config.Config) { c.Redis.Password = "a=b=" }},
 		{"text that is taken back", given{file: "auth: {issuer: me}", flags: map[string]string{"auth.issuer": ""}}, func(*config.Config) {}},
 		{"a data folder", given{env: []string{"STEPBOARD_DATA__DIR=d", "STEPBOARD_POSTGRES__DSN="}}, func(c *config.Config) { c.Data.Dir = "d" }},
+		{"copies in a bucket", given{file: "backup: {to: 's3://bucket/a/b', access_key: id, secret_key: '0123', max_lag: 64MB}\ndata: {dir: d}"}, func(c *config.Config) {
+			c.Data.Dir, c.Backup.To, c.Backup.AccessKey, c.Backup.SecretKey, c.Backup.MaxLag = "d", "s3://bucket/a/b", "id", "0123", 64*config.MB
+		}},
+		{"copies on another disk", given{file: "backup: {to: 'file:///data/b', interval: 1m, retain: 24h}\ndata: {dir: /data/a}"}, func(c *config.Config) {
+			c.Data.Dir, c.Backup.To, c.Backup.Interval, c.Backup.Retain = "/data/a", "file:///data/b", time.Minute, 24*time.Hour
+		}},
+		{"keys to restore from a bucket", given{env: []string{"STEPBOARD_BACKUP__ACCESS_KEY=id", "STEPBOARD_BACKUP__SECRET_KEY=0123"}}, func(c *config.Config) {
+			c.Backup.AccessKey, c.Backup.SecretKey = "id", "0123"
+		}},
 		{"every address", given{file: "http: {addr: ':8080'}"}, func(c *config.Config) { c.HTTP.Addr = ":8080" }},
 		{"an IPv6 address", given{file: "http: {addr: '[::1]:0'}"}, func(c *config.Config) { c.HTTP.Addr = "[::1]:0" }},
 		{"a secret of 32 bytes", given{flags: map[string]string{"auth.hs256_secret": strings.Repeat("x", 32)}}, func(c *config.Config) { c.Auth.HS256Secret = strings.Repeat("x", 32) }},
@@ -211,6 +220,36 @@ func TestBadValuesNameTheKey(t *testing.T) {
 		{"http: {tls_cert: a.pem, tls_key: b.pem, acme_hosts: [a.example.com]}\ndata: {dir: d}", "http.acme_hosts: certificates are obtained, or"},
 		{"http: {acme_hosts: [a.example.com]}", "http.acme_hosts: needs data.dir"},
 		{"http: {acme_directory: 'https://ca.example.com/'}", "http.acme_directory: needs http.acme_hosts"},
+		{"backup: {to: 's3://bucket/prefix'}", "backup.to: needs data.dir"},
+		{"backup: {to: 's3://id:hunter22@bucket/prefix'}\ndata: {dir: d}", "backup.to: must have no keys in it: set backup.access_key"},
+		{"backup: {to: 's3://id@bucket'}\ndata: {dir: d}", "backup.to: must have no keys in it"},
+		{"backup: {to: 's3://bucket/?secret=hunter22'}\ndata: {dir: d}", "backup.to: must be s3://bucket/prefix, or file://"},
+		{"backup: {to: 's3://bucket#hunter22'}\ndata: {dir: d}", "backup.to: must be s3://"},
+		{"backup: {to: 's3:///prefix'}\ndata: {dir: d}", "backup.to: must be s3://"},
+		{"backup: {to: 's3://Bucket'}\ndata: {dir: d}", "backup.to: must be s3://"},
+		{"backup: {to: 's3://bucket:9000'}\ndata: {dir: d}", "backup.to: must be s3://"},
+		{"backup: {to: 's3:bucket'}\ndata: {dir: d}", "backup.to: must be s3://"},
+		{"backup: {to: bucket}\ndata: {dir: d}", "backup.to: must be s3://"},
+		{"backup: {to: /mnt/backup}\ndata: {dir: d}", "backup.to: must be s3://"},
+		{"backup: {to: 'https://bucket.example.com/'}\ndata: {dir: d}", "backup.to: must be s3://"},
+		{"backup: {to: 'file://mnt/backup'}\ndata: {dir: d}", "backup.to: must be s3://"},
+		{"backup: {to: 'file:///'}\ndata: {dir: d}", "backup.to: must be s3://"},
+		{"backup: {to: 'file:///..'}\ndata: {dir: d}", "backup.to: must be s3://"},
+		{"backup: {to: 'file:///data/copies'}\ndata: {dir: /data}", "backup.to: is in the data folder"},
+		{"backup: {to: 'file:///data/'}\ndata: {dir: /data}", "backup.to: is in the data folder"},
+		{"backup: {to: 'file:///mnt/../data/x'}\ndata: {dir: /data/}", "backup.to: is in the data folder"},
+		{"backup: {to: 'file:///mnt', region: a}\ndata: {dir: d}", "backup.region: is for S3, but backup.to is a folder"},
+		{"backup: {to: 'file:///mnt', access_key: a, secret_key: hunter22}\ndata: {dir: d}", "backup.access_key: is for S3"},
+		{"backup: {access_key: a}", "backup.access_key: is set beside backup.secret_key"},
+		{"backup: {secret_key: hunter22}", "backup.access_key: is set beside backup.secret_key"},
+		{"backup: {endpoint: minio.example.com}", "backup.endpoint: must be an http or https address"},
+		{"backup: {endpoint: 'https://id:hunter22@minio.example.com'}", "backup.endpoint: must have no user"},
+		{"backup: {interval: 99ms}", "backup.interval: must be at least 100ms, not 99ms"},
+		{"backup: {interval: 2m}", "backup.interval: must be at most 1m"},
+		{"backup: {retain: 23h}", "backup.retain: must be at least 24h"},
+		{"backup: {retain: 8761h}", "backup.retain: must be at most 8760h"},
+		{"backup: {max_lag: 100 KB}", "backup.max_lag: must be at least 1000000"},
+		{"backup: {max_lag: 1.5 GB}", "backup.max_lag: must be a size"},
 		{"http: {acme_hosts: ['a.example.com:443']}", "http.acme_hosts[0]: must be a host name"},
 		{"http: {acme_hosts: ['*.example.com']}", "http.acme_hosts[0]: must be a host name"},
 		{"limits: {user_per_minute: -1}", "limits.user_per_minute: must be at least 0"},
@@ -495,6 +534,27 @@ func TestRequireServe(t *testing.T) {
 				t.Errorf("DSN %q: %v", tt.dsn, err)
 			}
 		})
+	}
+}
+
+// serve copies nothing without an address, whatever keys it has.
+func TestKeysOfNoBucketAreRefused(t *testing.T) {
+	t.Parallel()
+	for key, set := range map[string]func(*config.Backup){
+		"backup.access_key": func(b *config.Backup) { b.AccessKey, b.SecretKey = "id", "0123" },
+		"backup.endpoint":   func(b *config.Backup) { b.Endpoint = "https://minio.example.com" },
+		"backup.region":     func(b *config.Backup) { b.Region = "a" },
+	} {
+		cfg := config.Default()
+		cfg.Data.Dir = "d"
+		set(&cfg.Backup)
+		if err := cfg.RequireServe(); err == nil || !strings.HasPrefix(err.Error(), key+": is for backup.to") {
+			t.Errorf("%s: %v", key, err)
+		}
+		cfg.Backup.To = "s3://bucket"
+		if err := cfg.RequireServe(); err != nil {
+			t.Errorf("%s beside backup.to: %v", key, err)
+		}
 	}
 }
 

@@ -221,6 +221,9 @@ func (c *Config) validate() error {
 	if err := c.HTTP.check(c.Data.Dir); err != nil {
 		return err
 	}
+	if err := c.Backup.check(c.Data.Dir); err != nil {
+		return err
+	}
 	if err := c.Redis.check("redis"); err != nil {
 		return err
 	}
@@ -322,7 +325,7 @@ func (c *Config) RequireServe() error {
 	if c.Data.Dir == "" && c.Auth.None() {
 		noAuth = errors.New("auth: set auth.hs256_secret or auth.jwks_url, so that tokens can be checked")
 	}
-	return errors.Join(c.RequireStores(), noAuth)
+	return errors.Join(c.RequireStores(), noAuth, c.Backup.requireTo())
 }
 
 // RequireStores checks that a data folder or a database is configured.

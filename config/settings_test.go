@@ -44,7 +44,8 @@ func TestPrintedSettings(t *testing.T) {
 		t.Errorf("-printed +read:\n%s", diff)
 	}
 	cfg.Auth.HS256Secret, cfg.Auth.HS256PreviousSecret, cfg.Redis.Password = "hunter22", "hunter22", "hunter22"
-	for _, secret := range [][2]string{{"auth", "hs256_secret"}, {"auth", "hs256_previous_secret"}, {"redis", "password"}} {
+	cfg.Backup.SecretKey = "hunter22"
+	for _, secret := range [][2]string{{"auth", "hs256_secret"}, {"auth", "hs256_previous_secret"}, {"redis", "password"}, {"backup", "secret_key"}} {
 		if got := printed(t, cfg, secret[0], secret[1]); got != "********" {
 			t.Errorf("%v is printed as %v", secret, got)
 		}

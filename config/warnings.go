@@ -53,6 +53,8 @@ func (c *Config) Warnings() []string {
 		warn(strings.HasPrefix(strings.ToLower(w.URL), "http:") && !w.PrivateNetwork,
 			"webhooks has "+w.URL+", which is not https: anybody on the way can read who is friends with whom")
 	}
+	warn(strings.HasPrefix(strings.ToLower(c.Backup.Endpoint), "http:"),
+		"backup.endpoint is not https: anybody on the way can read the copies of the database")
 	warn(weak(c.Auth.HS256Secret), "auth.hs256_secret is easy to guess; openssl rand -hex 32 makes a good one")
 	warn(weak(c.Auth.HS256PreviousSecret), "auth.hs256_previous_secret is easy to guess")
 	return list

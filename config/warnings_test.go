@@ -33,6 +33,7 @@ func TestWarnings(t *testing.T) {
 		{"a change stream that nobody reads", func(c *config.Config) { c.Boards[0].ChangeStream = true }, "a board has change_stream"},
 		{"a JWKS", func(c *config.Config) { c.Auth.JWKSURL, c.Auth.Audience = "https://a.example/keys", "steps" }, ""},
 		{"a JWKS without an audience", func(c *config.Config) { c.Auth.JWKSURL = "https://a.example/keys" }, "auth.audience is empty"},
+		{"copies over http", func(c *config.Config) { c.Backup.Endpoint = "http://minio.example:9000" }, "backup.endpoint is not https"},
 		{"a JWKS over http", func(c *config.Config) { c.Auth.JWKSURL, c.Auth.Audience = "HTTP://a.example/keys", "steps" }, "auth.jwks_url is not https"},
 		{"a webhook", func(c *config.Config) { c.Webhooks = []config.Webhook{{URL: "https://a.example/hook"}} }, ""},
 		{"a webhook over http", func(c *config.Config) {
