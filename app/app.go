@@ -23,6 +23,7 @@ import (
 	"stepboard/config"
 	"stepboard/handlers"
 	"stepboard/internal/repeats"
+	"stepboard/internal/shipping"
 	"stepboard/internal/stores"
 	"stepboard/jobs"
 	"stepboard/models"
@@ -93,6 +94,8 @@ type Options struct {
 	// Traces records traces, unless it is nil. The caller closes it after Close,
 	// because spans may end until then.
 	Traces *Traces
+	// Shipping returns what was copied of the data folder's database to backup.to; nil if nothing is.
+	Shipping func() shipping.Status
 	// Extra adds routes to the handler; may be nil. The demo uses it.
 	Extra func(*gin.Engine)
 	// KeepStoredBoards keeps the definitions of boards that are stored already. It
@@ -165,13 +168,14 @@ type App struct {
 	registry    *prometheus.Registry
 	durations   *handlers.Durations
 	backing     backing
-	clock       *clock.Guard     // of the machine's clock
-	queue       ingest.Queue     // nil in direct mode
-	consumer    *ingest.Consumer // nil without a queue or the role
-	scheduler   *jobs.Scheduler  // nil without a role that has jobs
-	reporter    *status.Reporter // nil without a role
-	connections *connections     // to the listener of Run
-	tls         *tls.Config      // of Run; nil for none
+	clock       *clock.Guard           // of the machine's clock
+	queue       ingest.Queue           // nil in direct mode
+	consumer    *ingest.Consumer       // nil without a queue or the role
+	scheduler   *jobs.Scheduler        // nil without a role that has jobs
+	reporter    *status.Reporter       // nil without a role
+	shipping    func() shipping.Status // nil if nothing is shipped
+	connections *connections           // to the listener of Run
+	tls         *tls.Config            // of Run; nil for none
 
 	// refresh is false for commands, which read the definitions of boards once.
 	// Their standard error is for one line, not for a log of failed refreshes.
@@ -207,13 +211,16 @@ func Build(ctx context.Context, o Options) (*App, error) {
 	}
 	a := &App{
 		refresh: !o.KeepStoredBoards, connections: bounds, tls: o.TLS,
-		log: o.Log, stores: o.Stores, verifier: o.Verifier,
+		log: o.Log, stores: o.Stores, shipping: o.Shipping, verifier: o.Verifier,
 		backing: stored, leases: cmp.Or(o.Leases, stored.leases()), registry: registry, durations: handlers.NewDurations(), clock: stored.clockGuard(),
 	}
 	if err := a.clock.Compare(ctx); err != nil {
 		return nil, err
 	}
 	a.registry.MustRegister(newConnectionsCollector(a.connections))
+	if a.shipping != nil {
+		a.registry.MustRegister(newBackupCollector(a.shipping))
+	}
 	if err := a.build(ctx, o); err != nil {
 		if a.Directory != nil {
 			a.Directory.Close()
@@ -514,7 +521,8 @@ func (a *App) buildHandler(o Options) (err error) {
 }
 
 // ready returns an error, or nil, for each store, for what the backing checks and for the queue.
-// Work is degraded that finds no free connection, and what a wrong clock would harm.
+// Work is degraded that finds no free connection, what a wrong clock would harm, and copies that are
+// behind.
 func (a *App) ready(ctx context.Context) handlers.Readiness {
 	found := handlers.Readiness{Degraded: make(map[string]error)}
 	var checks, degraded map[string]error
@@ -538,6 +546,11 @@ func (a *App) ready(ctx context.Context) handlers.Readiness {
 	}
 	if err := a.clock.Check(); err != nil {
 		found.Degraded["clock"] = err
+	}
+	if a.shipping != nil {
+		if err := behind(a.shipping()); err != nil {
+			found.Degraded["backup"] = err
+		}
 	}
 	return found
 }

@@ -2,8 +2,12 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
+	"time"
 
+	"stepboard/internal/shipping"
 	"stepboard/internal/stores"
 	"stepboard/models"
 	"stepboard/services/operations/erasure"
@@ -13,6 +17,22 @@ import (
 // Backup calls use with a checked copy of the data folder's database, as stores.Stores.Backup does.
 func (a *App) Backup(ctx context.Context, use func(from *stores.Folder, copied *os.File) error) error {
 	return a.stores.Backup(ctx, func(copied *os.File) error { return use(a.stores.Folder, copied) })
+}
+
+// tolerated is how long a commit may wait to be copied to backup.to before somebody is told.
+const tolerated = time.Minute
+
+// behind returns what is wrong with copies of the data folder's database; nil for nothing.
+func behind(s shipping.Status) error {
+	switch {
+	case s.Superseded:
+		return errors.New("another process has begun a later generation at backup.to: nothing more is copied there")
+	case s.Behind > tolerated && s.Err != nil:
+		return fmt.Errorf("commits have waited for %v to be copied to backup.to: %w", s.Behind.Round(time.Second), s.Err)
+	case s.Behind > tolerated:
+		return fmt.Errorf("commits have waited for %v to be copied to backup.to", s.Behind.Round(time.Second))
+	}
+	return nil
 }
 
 // Replaced is what a restored database needs of the one that it replaces.

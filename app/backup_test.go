@@ -2,16 +2,24 @@ package app_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"stepboard/app"
+	"stepboard/internal/shipping"
 	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/operations/erasure"
+	"stepboard/services/platform/auth"
 )
 
 // No row id and no other id that the replaced database has given is given again, neither to users nor
@@ -89,5 +97,60 @@ func TestARestoredDatabaseGivesNoIDAgain(t *testing.T) {
 	_, a := restore()
 	if _, err := a.TakeOver(t.Context(), unrelated); !errors.Is(err, erasure.ErrUnrelated) {
 		t.Errorf("another service's database: %v", err)
+	}
+}
+
+// A process is ready while commits wait to be copied elsewhere. It says so from a minute on, and when
+// another process has taken over, and reports how far it is behind.
+func TestCopiesThatAreBehind(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		status  shipping.Status
+		logged  string // and that it is degraded; empty for neither
+		metrics []string
+	}{
+		{"nothing is copied yet", shipping.Status{}, "", []string{"whole 0", "generation 0", "behind_seconds 0", "superseded 0"}},
+		{
+			"a commit has waited for less than a minute", shipping.Status{Generation: 3, Whole: true, Behind: time.Minute, WaitingBytes: 5, Objects: 6, ObjectBytes: 7, Errors: 8, DeleteErrors: 9, FullAt: time.UnixMilli(1_500)}, "",
+			[]string{"whole 1", "generation 3", "behind_seconds 60", "waiting_bytes 5", "objects_total 6", "bytes_total 7", "errors_total 8", "delete_errors_total 9", "full_copy_timestamp_seconds 1.5"},
+		},
+		{"it has waited for longer", shipping.Status{Behind: 90 * time.Second}, "commits have waited for 1m30s to be copied to backup.to", []string{"behind_seconds 90"}},
+		{"the target is away", shipping.Status{Behind: 90 * time.Second, Err: errors.New("connection refused")}, "to backup.to: connection refused", nil},
+		{"another process has begun a generation", shipping.Status{Superseded: true}, "another process has begun a later generation", []string{"superseded 1"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			env := testenv.Local(t)
+			var log testenv.Buffer
+			a := testenv.Must(app.Build(t.Context(), app.Options{
+				Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: slog.New(slog.NewTextHandler(&log, nil)),
+				Verifier: auth.NewVerifier(auth.VerifierConfig{}), Roles: app.AllRoles(),
+				Shipping: func() shipping.Status { return tt.status },
+			}))
+			defer func() {
+				if err := a.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			get := func(h http.Handler, path string) string {
+				answer := httptest.NewRecorder()
+				h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+				return fmt.Sprint(answer.Code, answer.Body)
+			}
+			ready, degraded := get(a.Handler, "/readyz"), tt.logged != ""
+			if !strings.HasPrefix(ready, "200") || strings.Contains(ready, `"degraded":["backup"]`) != degraded || !strings.Contains(log.String(), tt.logged) {
+				t.Errorf("readyz: %s, and the log has %s", ready, log.String())
+			}
+			text := get(a.Metrics, "/metrics")
+			for _, line := range tt.metrics {
+				if !strings.Contains(text, "\nstepboard_backup_"+line+"\n") {
+					t.Errorf("there is no %s", line)
+				}
+			}
+			if has := strings.Contains(text, "\nstepboard_backup_full_copy_timestamp_seconds"); has == tt.status.FullAt.IsZero() {
+				t.Errorf("the time of a full copy is reported: %t", has)
+			}
+		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/internal/shipping"
 	"stepboard/internal/stores"
 	"stepboard/models"
 	"stepboard/services/boards/archive"
@@ -289,6 +290,36 @@ func newFileCollector(st *stores.Stores) prometheus.Collector {
 		figure[sizes]{"database_bytes", "Size of the data folder's database.", gauge, func(s sizes) float64 { return float64(s.database) }, nil},
 		figure[sizes]{"wal_bytes", "Size of the database's write-ahead log, which grows while somebody reads for long.", gauge,
 			func(s sizes) float64 { return float64(s.log) }, nil},
+	)
+}
+
+// newBackupCollector reports what this process has copied of a data folder's database to backup.to.
+func newBackupCollector(read func() shipping.Status) prometheus.Collector {
+	type state = shipping.Status
+	is := func(b bool) float64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	copiedAt := func(s state) float64 {
+		if s.FullAt.IsZero() {
+			return math.NaN()
+		}
+		return float64(s.FullAt.UnixMilli()) / 1000
+	}
+	return newCollector("stepboard_backup_", read,
+		figure[state]{"behind_seconds", "Age of the oldest commit that is not copied to backup.to; 0 if there is none.", gauge, func(s state) float64 { return s.Behind.Seconds() }, nil},
+		figure[state]{"waiting_bytes", "What waits in the data folder to be copied to backup.to.", gauge, func(s state) float64 { return float64(s.WaitingBytes) }, nil},
+		figure[state]{"whole", "1 if the generation has a full copy, so that it can be restored, otherwise 0.", gauge, func(s state) float64 { return is(s.Whole) }, nil},
+		figure[state]{"superseded", "1 if another process has begun a later generation at backup.to, so that this one copies nothing more, otherwise 0.", gauge,
+			func(s state) float64 { return is(s.Superseded) }, nil},
+		figure[state]{"generation", "The generation at backup.to that this process writes; 0 if it has none yet.", gauge, func(s state) float64 { return float64(s.Generation) }, nil},
+		figure[state]{"objects_total", "Objects that were written to backup.to.", counter, func(s state) float64 { return float64(s.Objects) }, nil},
+		figure[state]{"bytes_total", "Bytes of these objects.", counter, func(s state) float64 { return float64(s.ObjectBytes) }, nil},
+		figure[state]{"errors_total", "Failures to write to backup.to or to list it. They are repeated.", counter, func(s state) float64 { return float64(s.Errors) }, nil},
+		figure[state]{"delete_errors_total", "Failures to delete what is older than backup.retain, such as for want of the right.", counter, func(s state) float64 { return float64(s.DeleteErrors) }, nil},
+		figure[state]{"full_copy_timestamp_seconds", "When the latest full copy ended. It is missing before the first.", gauge, copiedAt, nil},
 	)
 }
 

@@ -26,8 +26,8 @@ type ReadyCheck func(ctx context.Context) Readiness
 type Readiness struct {
 	// Stores has an entry for each store; a nil error means that it answers.
 	Stores map[string]error
-	// Degraded has an entry for each kind of work that is refused although the
-	// stores answer.
+	// Degraded has an entry for each kind of work that is refused, or waits, although
+	// the stores answer.
 	Degraded map[string]error
 }
 
@@ -47,7 +47,7 @@ func (h *healthHandlers) live(c *gin.Context) {
 	c.JSON(http.StatusOK, gin.H{"status": "ok"})
 }
 
-// ready reports which stores answer, and which work is refused although they do:
+// ready reports which stores answer, and which work is refused, or waits, although they do:
 // the service is ready nevertheless, because the other work is not affected.
 func (h *healthHandlers) ready(c *gin.Context) {
 	status, overall := http.StatusOK, "ok"
@@ -86,7 +86,7 @@ func (h *healthHandlers) readiness(ctx context.Context) Readiness {
 		}
 	}
 	for work, err := range h.found.Degraded {
-		h.log.WarnContext(ctx, "some work is refused", "work", work, "error", err)
+		h.log.WarnContext(ctx, "some work is refused or waits", "work", work, "error", err)
 	}
 	return h.found
 }

@@ -45,7 +45,7 @@ type serviceStatus struct {
 	At        models.Timestamp `json:"at" format:"date-time" doc:"The time of the answer"`
 	Version   string           `json:"version" doc:"The version of the process that answers"`
 	Stores    []storeStatus    `json:"stores" nullable:"false" doc:"By name"`
-	Degraded  []string         `json:"degraded" nullable:"false" doc:"Kinds of work that are refused although the stores answer"`
+	Degraded  []string         `json:"degraded" nullable:"false" doc:"Kinds of work that are refused, or wait, although the stores answer"`
 	Queue     *queueStatus     `json:"queue" doc:"The queue of uploads; null without one, and while it does not answer"`
 	Processes []processStatus  `json:"processes" nullable:"false" doc:"Those that have reported within the last minute, oldest first; none while Postgres is away"`
 	Jobs      []jobStatus      `json:"jobs" nullable:"false" doc:"By name; none while Postgres is away"`

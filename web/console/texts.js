@@ -44,7 +44,7 @@ const english = {
   notAnswering: 'The service does not answer',
   need_store: '{name} does not answer',
   need_memory: 'The memory of Redis is nearly full',
-  need_degraded: 'Refused although the stores answer: {work}',
+  need_degraded: 'Refused or waiting although the stores answer: {work}',
   need_runs: { one: '1 archive run has failed', other: '{n} archive runs have failed' },
   need_deadLetters: {
     one: '1 update could not be applied',
@@ -371,7 +371,7 @@ const chinese = {
   notAnswering: '服务无响应',
   need_store: '{name} 无响应',
   need_memory: 'Redis 内存即将用尽',
-  need_degraded: '存储正常但被拒绝的工作：{work}',
+  need_degraded: '存储正常但被拒绝或等待的工作：{work}',
   need_runs: '{n} 轮归档失败',
   need_deadLetters: '{n} 条更新无法应用',
   need_deliveries: '{n} 次投递已放弃',

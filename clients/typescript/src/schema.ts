@@ -3897,7 +3897,7 @@ export interface components {
              * @description The time of the answer
              */
             at: string;
-            /** @description Kinds of work that are refused although the stores answer */
+            /** @description Kinds of work that are refused, or wait, although the stores answer */
             degraded: string[];
             /** @description The address of a dashboard (page.grafana_url); empty for none */
             grafana_url: string;
