@@ -94,14 +94,22 @@ type Options struct {
 	// Traces records traces, unless it is nil. The caller closes it after Close,
 	// because spans may end until then.
 	Traces *Traces
-	// Shipping returns what was copied of the data folder's database to backup.to; nil if nothing is.
-	Shipping func() shipping.Status
+	// Shipping copies the data folder's database to backup.to; nil if nothing does. The App closes it.
+	Shipping Shipping
 	// Extra adds routes to the handler; may be nil. The demo uses it.
 	Extra func(*gin.Engine)
 	// KeepStoredBoards keeps the definitions of boards that are stored already. It
 	// is for commands that may run at the same time as the service, with no roles.
 	KeepStoredBoards bool
 	Roles            Roles
+}
+
+// Shipping is a shipping.Shipper.
+type Shipping interface {
+	Step(ctx context.Context) error
+	Tend(ctx context.Context) error
+	Status() shipping.Status
+	Close() error
 }
 
 // Roles says what a process does. Several processes may have the same role.
@@ -168,14 +176,15 @@ type App struct {
 	registry    *prometheus.Registry
 	durations   *handlers.Durations
 	backing     backing
-	clock       *clock.Guard           // of the machine's clock
-	queue       ingest.Queue           // nil in direct mode
-	consumer    *ingest.Consumer       // nil without a queue or the role
-	scheduler   *jobs.Scheduler        // nil without a role that has jobs
-	reporter    *status.Reporter       // nil without a role
-	shipping    func() shipping.Status // nil if nothing is shipped
-	connections *connections           // to the listener of Run
-	tls         *tls.Config            // of Run; nil for none
+	clock       *clock.Guard     // of the machine's clock
+	queue       ingest.Queue     // nil in direct mode
+	consumer    *ingest.Consumer // nil without a queue or the role
+	scheduler   *jobs.Scheduler  // nil without a role that has jobs
+	reporter    *status.Reporter // nil without a role
+	shipping    Shipping         // nil if nothing is shipped
+	shipEvery   time.Duration
+	connections *connections // to the listener of Run
+	tls         *tls.Config  // of Run; nil for none
 
 	// refresh is false for commands, which read the definitions of boards once.
 	// Their standard error is for one line, not for a log of failed refreshes.
@@ -211,7 +220,7 @@ func Build(ctx context.Context, o Options) (*App, error) {
 	}
 	a := &App{
 		refresh: !o.KeepStoredBoards, connections: bounds, tls: o.TLS,
-		log: o.Log, stores: o.Stores, shipping: o.Shipping, verifier: o.Verifier,
+		log: o.Log, stores: o.Stores, shipping: o.Shipping, shipEvery: o.Config.Backup.Interval, verifier: o.Verifier,
 		backing: stored, leases: cmp.Or(o.Leases, stored.leases()), registry: registry, durations: handlers.NewDurations(), clock: stored.clockGuard(),
 	}
 	if err := a.clock.Compare(ctx); err != nil {
@@ -219,7 +228,7 @@ func Build(ctx context.Context, o Options) (*App, error) {
 	}
 	a.registry.MustRegister(newConnectionsCollector(a.connections))
 	if a.shipping != nil {
-		a.registry.MustRegister(newBackupCollector(a.shipping))
+		a.registry.MustRegister(newBackupCollector(a.shipping.Status))
 	}
 	if err := a.build(ctx, o); err != nil {
 		if a.Directory != nil {
@@ -548,7 +557,7 @@ func (a *App) ready(ctx context.Context) handlers.Readiness {
 		found.Degraded["clock"] = err
 	}
 	if a.shipping != nil {
-		if err := behind(a.shipping()); err != nil {
+		if err := behind(a.shipping.Status()); err != nil {
 			found.Degraded["backup"] = err
 		}
 	}

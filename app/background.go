@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"stepboard/internal/pause"
+	"stepboard/internal/shipping"
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/corrections"
 	"stepboard/services/people/directory"
@@ -38,6 +39,12 @@ func (a *App) background() []task {
 		tasks = append(tasks,
 			task{name: "boards", built: true, round: a.Catalog.Definitions.Refresh, every: catalog.RefreshEvery, failed: "the board catalog could not be refreshed"},
 			task{name: "corrections", built: true, round: a.Corrections.Refresh, every: corrections.RefreshEvery, failed: "corrections could not be read"},
+		)
+	}
+	if a.shipping != nil { // it logs its errors
+		tasks = append(tasks,
+			task{name: "shipping", round: a.shipping.Step, every: a.shipEvery},
+			task{name: "copies", round: a.shipping.Tend, every: shipping.TendEvery},
 		)
 	}
 	if a.deliver {

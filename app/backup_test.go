@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -100,6 +101,14 @@ func TestARestoredDatabaseGivesNoIDAgain(t *testing.T) {
 	}
 }
 
+// ships has a status, and ships nothing.
+type ships struct{ status shipping.Status }
+
+func (s ships) Status() shipping.Status  { return s.status }
+func (ships) Step(context.Context) error { return nil }
+func (ships) Tend(context.Context) error { return nil }
+func (ships) Close() error               { return nil }
+
 // A process is ready while commits wait to be copied elsewhere. It says so from a minute on, and when
 // another process has taken over, and reports how far it is behind.
 func TestCopiesThatAreBehind(t *testing.T) {
@@ -126,7 +135,7 @@ func TestCopiesThatAreBehind(t *testing.T) {
 			a := testenv.Must(app.Build(t.Context(), app.Options{
 				Config: env.Config, Stores: env.Stores, Clock: env.Clock.Now, Log: slog.New(slog.NewTextHandler(&log, nil)),
 				Verifier: auth.NewVerifier(auth.VerifierConfig{}), Roles: app.AllRoles(),
-				Shipping: func() shipping.Status { return tt.status },
+				Shipping: ships{tt.status},
 			}))
 			defer func() {
 				if err := a.Close(); err != nil {

@@ -88,5 +88,9 @@ func (a *App) Close() error {
 	a.verifier.Close()
 	a.closeQueue()
 	a.leases.Close()
-	return a.stores.Close()
+	var err error
+	if a.shipping != nil {
+		err = a.shipping.Close()
+	}
+	return errors.Join(err, a.stores.Close())
 }

@@ -9,7 +9,9 @@ import (
 
 	"stepboard/app"
 	"stepboard/config"
+	"stepboard/internal/backups"
 	"stepboard/internal/pause"
+	"stepboard/internal/shipping"
 	"stepboard/internal/stores"
 	"stepboard/services/platform/auth"
 )
@@ -19,6 +21,8 @@ import (
 func openStores(ctx context.Context, o *app.Options) (err error) {
 	o.Clock = newClock(o.Config)
 	switch {
+	case o.Config.Data.Dir != "" && o.Config.Backup.To != "" && o.Roles != (app.Roles{}):
+		return openShipped(ctx, o)
 	case o.Config.Data.Dir != "":
 		o.Stores, err = stores.OpenFolder(ctx, o.Config.Data.Dir, o.Clock)
 	case o.Roles == (app.Roles{}):
@@ -29,17 +33,54 @@ func openStores(ctx context.Context, o *app.Options) (err error) {
 	return err
 }
 
+// openShipped opens a data folder whose database is copied to backup.to.
+func openShipped(ctx context.Context, o *app.Options) error {
+	target, err := openTarget(o.Config.Backup, o.Config.Backup.To)
+	if err != nil {
+		return fmt.Errorf("backup.to: %w", err)
+	}
+	folder, err := stores.LockFolder(o.Config.Data.Dir)
+	if err != nil {
+		return err
+	}
+	folder.Ships = true
+	if o.Stores, err = folder.Open(ctx, o.Clock); err != nil {
+		folder.Close()
+		return err
+	}
+	b := o.Config.Backup
+	o.Shipping, err = shipping.New(ctx, shipping.Options{
+		Stores: o.Stores, Target: target, To: b.To, Version: app.Version(), Clock: o.Clock, Log: o.Log,
+		Interval: b.Interval, Retain: b.Retain, MaxLag: int64(b.MaxLag),
+	})
+	if err != nil {
+		return errors.Join(err, o.Stores.Close())
+	}
+	return nil
+}
+
+// openTarget opens a target with the keys of the settings.
+func openTarget(b config.Backup, address string) (backups.Target, error) {
+	return backups.Open(backups.Options{To: address, Endpoint: b.Endpoint, Region: b.Region, AccessKey: b.AccessKey, SecretKey: b.SecretKey})
+}
+
 // buildApp checks the stores of o and builds the service on them. It sets o's verifier of tokens.
 // After an error the stores are closed.
 func buildApp(ctx context.Context, o app.Options, tokens config.Auth) (*app.App, error) {
+	closeStores := func() error {
+		if o.Shipping != nil {
+			return errors.Join(o.Shipping.Close(), o.Stores.Close())
+		}
+		return o.Stores.Close()
+	}
 	if err := app.CheckStores(ctx, o.Config, o.Stores, o.Roles, o.Log); err != nil {
-		return nil, errors.Join(err, o.Stores.Close())
+		return nil, errors.Join(err, closeStores())
 	}
 	o.Verifier = newVerifier(ctx, tokens, o.Log)
 	a, err := app.Build(ctx, o)
 	if err != nil {
 		o.Verifier.Close()
-		return nil, errors.Join(err, o.Stores.Close())
+		return nil, errors.Join(err, closeStores())
 	}
 	return a, nil
 }

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -134,11 +135,21 @@ func TestMonitoringUsesExportedMetrics(t *testing.T) {
 	})
 }
 
+// ships has a status, and nothing else of a Shipper.
+type ships struct {
+	status shipping.Status
+}
+
+func (s ships) Status() shipping.Status  { return s.status }
+func (ships) Step(context.Context) error { return nil }
+func (ships) Tend(context.Context) error { return nil }
+func (ships) Close() error               { return nil }
+
 // metricsOfCopies returns the metrics of a process that copies a data folder's database elsewhere.
 func metricsOfCopies(t *testing.T) (names []string) {
 	t.Helper()
 	s := newServerOf(t, testenv.Local(t), func(o *app.Options) {
-		o.Shipping = func() shipping.Status { return shipping.Status{FullAt: testenv.Noon} }
+		o.Shipping = ships{status: shipping.Status{FullAt: testenv.Noon}}
 	})
 	for _, m := range sampleName.FindAllStringSubmatch(string(s.call("", "GET", "/metrics", nil).body), -1) {
 		if strings.HasPrefix(m[1], "stepboard_backup_") {

@@ -29,8 +29,8 @@ const (
 	logSize, waitingLogSize = 4 << 20, 16 << 20
 	// generationCheck is how often a process asks whether another one has begun a generation.
 	generationCheck = 10 * time.Second
-	// tendEvery is the pause between two rounds of full copies, joining and deleting.
-	tendEvery = 10 * time.Second
+	// TendEvery is the time between two rounds of Tend.
+	TendEvery = 10 * time.Second
 	// readBack is how long a process waits before it believes that it has begun a generation: a target
 	// without conditional writes lets another one overwrite it.
 	readBack = 2 * time.Second
@@ -86,9 +86,6 @@ type Shipper struct {
 	tended    tended
 	// stepError and tendError are those of the last rounds.
 	stepError, tendError error
-
-	stop context.CancelFunc
-	done sync.WaitGroup
 }
 
 // New returns a Shipper that reads the log of stores whose Folder has Ships. Nothing was committed
@@ -112,20 +109,26 @@ func New(ctx context.Context, o Options) (*Shipper, error) {
 	return s, err
 }
 
-// Start ships until Close.
-func (s *Shipper) Start(ctx context.Context) {
-	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-	s.done.Go(func() { pause.Every(ctx, s.o.Interval, func() { s.note(ctx, &s.stepError, s.step(ctx)) }) })
-	s.done.Go(func() { pause.Every(ctx, tendEvery, func() { s.note(ctx, &s.tendError, s.tend(ctx)) }) })
+// Step ships what was committed since the last step, in one object, or what waits longest. Its error is
+// in the log and in Status. At most a few requests.
+func (s *Shipper) Step(ctx context.Context) error {
+	err := s.step(ctx)
+	s.note(ctx, &s.stepError, err)
+	return err
 }
 
-// Close ships what is committed, as far as the target takes it within closeTimeout, and ends. Nothing
-// may be committed afterwards, or the next start begins a generation.
+// Tend makes a full copy if it is time, joins the changes of the hours that are over, and deletes what
+// no restore needs any more. Its error is in the log and in Status. A full copy reads and ships the
+// database.
+func (s *Shipper) Tend(ctx context.Context) error {
+	err := s.tend(ctx)
+	s.note(ctx, &s.tendError, err)
+	return err
+}
+
+// Close ships what is committed, as far as the target takes it within closeTimeout, and ends. Step and
+// Tend must have returned. Nothing may be committed afterwards, or the next start begins a generation.
 func (s *Shipper) Close() error {
-	if s.stop != nil {
-		s.stop()
-		s.done.Wait()
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	err := s.Collect(ctx, true)
@@ -168,7 +171,7 @@ func (s *Shipper) note(ctx context.Context, of *error, err error) {
 	}
 }
 
-// step ships what was committed since the last step, in one object, or what waits longest.
+// step is Step without noting the error.
 func (s *Shipper) step(ctx context.Context) error {
 	ready, err := s.prepare(ctx)
 	if !ready || err != nil {

@@ -33,7 +33,7 @@ const (
 	joiningFile = "joining.new"
 )
 
-// tended is what rounds of tend remember of the own generation.
+// tended is what rounds of Tend remember of the own generation.
 type tended struct {
 	generation uint64
 	fullAt     time.Time
@@ -43,8 +43,7 @@ type tended struct {
 	hours               map[string]time.Time // when the changes of an hour end
 }
 
-// tend makes a full copy if it is time, joins the changes of the hours that are over, and deletes what
-// no restore needs any more.
+// tend is Tend without noting the error.
 func (s *Shipper) tend(ctx context.Context) error {
 	s.mu.Lock()
 	if s.chain == nil || s.status.Superseded {

@@ -39,7 +39,7 @@ const (
 	writerSettings = commonSettings + "&_pragma=journal_mode(wal)&_pragma=synchronous(full)" +
 		"&_pragma=wal_autocheckpoint(1000)&_pragma=journal_size_limit(16777216)&_pragma=cache_size(-32768)"
 	// With a reader of the log, only it and bound move the log.
-	shipsSettings = writerSettings + "&_pragma=wal_autocheckpoint(0)"
+	shipsSettings  = writerSettings + "&_pragma=wal_autocheckpoint(0)"
 	readerSettings = commonSettings + "&_pragma=query_only(1)&_pragma=cache_size(-8192)"
 )
 

@@ -42,8 +42,8 @@ type Folder struct {
 	Moving string
 	// Ships lets the log of the database grow until Stores.OpenLog has a reader for it.
 	Ships bool
-	lock   *os.File
-	made   []string // what did not exist before: folders, the lock and the database, in this order
+	lock  *os.File
+	made  []string // what did not exist before: folders, the lock and the database, in this order
 }
 
 // LockFolder makes a data folder if it does not exist, and locks it until Close, or until the
