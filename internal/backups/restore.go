@@ -189,12 +189,11 @@ func (r *restorer) chooseFull(ctx context.Context) (oldest Full, err error) {
 	r.full = Full{}
 	for _, first := range slices.Backward(r.list.fulls) {
 		name := FullObject(r.generation, first)
-		full, e := Full{}, r.bad[name]
-		if e != nil {
-			e = &damagedError{name, e}
-		} else {
-			full, e = readFull(ctx, r.t, r.generation, first)
+		if e := r.bad[name]; e != nil {
+			err = &damagedError{name, e}
+			continue
 		}
+		full, e := readFull(ctx, r.t, r.generation, first)
 		switch {
 		case errors.Is(e, ErrNotFound): // it was deleted
 		case gone(e):

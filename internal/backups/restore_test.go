@@ -1,0 +1,482 @@
+package backups_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"stepboard/internal/backups"
+	"stepboard/internal/backups/backupstest"
+	"stepboard/internal/testenv"
+)
+
+const pageSize = 512
+
+// restore restores the database of a time, and returns its bytes.
+func restore(t *testing.T, target backups.Target, at time.Time) (backups.Restored, []byte, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "db")
+	testenv.Must(0, os.WriteFile(path, nil, 0o600))
+	restored, err := backups.Restore(t.Context(), target, path, at, func(backups.Progress) {})
+	return restored, testenv.Must(os.ReadFile(path)), err
+}
+
+// world is a target whose generations, of a random database, are known.
+type world struct {
+	t      *testing.T
+	random *rand.Rand
+	target *backupstest.Memory
+	chains []*backupstest.Chain
+	fulls  map[string]backups.Full // complete ones, by the names of their objects
+	now    time.Time
+	pages  []byte
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	t.Helper()
+	return &world{
+		t: t, random: rand.New(rand.NewPCG(seed, 0)), target: backupstest.NewMemory(),
+		fulls: make(map[string]backups.Full), now: testenv.Noon, pages: make([]byte, pageSize),
+	}
+}
+
+// change changes the database at random.
+func (w *world) change() {
+	w.now = w.now.Add(time.Duration(1+w.random.IntN(3000)) * time.Millisecond)
+	w.pages = bytes.Clone(w.pages)
+	switch count := len(w.pages) / pageSize; {
+	case w.random.IntN(5) == 0:
+		w.pages = w.pages[:(1+w.random.IntN(max(count, 1)))*pageSize]
+	case count < 30 && w.random.IntN(3) == 0 || count == 0:
+		w.pages = append(w.pages, make([]byte, (1+w.random.IntN(12))*pageSize)...)
+	}
+	for range 1 + w.random.IntN(5) {
+		page := w.random.IntN(len(w.pages) / pageSize)
+		w.pages[page*pageSize+w.random.IntN(pageSize)] = byte(w.random.Uint32())
+		w.pages[page*pageSize] = byte(1 + w.random.IntN(255))
+	}
+}
+
+// generation ships a generation of some states, with full copies and hours, and deletes what
+// retention deletes.
+func (w *world) generation(states int) {
+	w.pages = append(w.pages, make([]byte, pageSize)...)
+	w.change()
+	c := backupstest.NewChain(w.t, w.target, uint64(len(w.chains)+1), pageSize, w.now, w.pages)
+	w.chains = append(w.chains, c)
+	copying, joined := c.BeginFull(), uint64(1)
+	first := c.State()
+	for range states {
+		w.change()
+		c.Commit(w.now, w.pages)
+		if copying != nil && copying.Copy(1+w.random.IntN(6)) {
+			w.fulls[backups.FullObject(c.Number, first)] = copying.End()
+			copying = nil
+		} else if copying == nil && w.random.IntN(12) == 0 {
+			copying, first = c.BeginFull(), c.State()
+		}
+		if w.random.IntN(9) == 0 {
+			c.Join(joined+1, c.State())
+			for state := joined + 1; state <= c.State() && w.random.IntN(2) == 0; state++ {
+				w.delete(backups.EachObject(c.Number, state))
+			}
+			joined = c.State()
+		}
+		if w.random.IntN(25) == 0 {
+			w.retain(c, joined)
+		}
+	}
+}
+
+// retain deletes the first full copy of a chain, and the changes that no other needs.
+func (w *world) retain(c *backupstest.Chain, joined uint64) {
+	var kept []backups.Full
+	for name, full := range w.fulls {
+		if strings.HasPrefix(name, backups.GenerationFolder(c.Number)) && w.target.Object(name) != nil {
+			kept = append(kept, full)
+		}
+	}
+	slices.SortFunc(kept, func(a, b backups.Full) int { return int(a.First) - int(b.First) })
+	if len(kept) < 2 || kept[1].First > joined {
+		return
+	}
+	w.delete(backups.FullObject(c.Number, kept[0].First))
+	for part := range kept[0].Parts {
+		w.delete(backups.FullPart(c.Number, kept[0].First, part))
+	}
+	for state := range kept[1].First + 1 {
+		w.delete(backups.EachObject(c.Number, state))
+		for first := range state + 1 {
+			w.delete(backups.HourObject(c.Number, first, state))
+		}
+	}
+}
+
+func (w *world) delete(names ...string) {
+	testenv.Must(0, w.target.Delete(w.t.Context(), names...))
+}
+
+// reachable returns the states of a chain that the objects lead to.
+func (w *world) reachable(c *backupstest.Chain) map[uint64]bool {
+	var spans [][2]uint64
+	for _, o := range testenv.Must(w.target.List(w.t.Context(), backups.GenerationFolder(c.Number))) {
+		var a, b uint64
+		name := strings.TrimPrefix(o.Name, backups.GenerationFolder(c.Number))
+		if n, _ := fmt.Sscanf(name, "hour/%016x-%016x.ltx", &a, &b); n == 2 {
+			spans = append(spans, [2]uint64{a, b})
+		} else if n, _ := fmt.Sscanf(name, "each/%016x.ltx", &a); n == 1 {
+			spans = append(spans, [2]uint64{a, a})
+		}
+	}
+	slices.SortFunc(spans, func(a, b [2]uint64) int { return int(a[1]) - int(b[1]) })
+	all := make(map[uint64]bool)
+	for name, full := range w.fulls {
+		if !strings.HasPrefix(name, backups.GenerationFolder(c.Number)) || w.target.Object(name) == nil {
+			continue
+		}
+		from := map[uint64]bool{full.First: true}
+		for _, s := range spans {
+			for state := s[0] - 1; state < s[1]; state++ {
+				if from[state] {
+					from[s[1]] = true
+				}
+			}
+		}
+		for state := range from {
+			if state >= full.Last {
+				all[state] = true
+			}
+		}
+	}
+	return all
+}
+
+// want returns the state of a time that should be restored, 0 if none.
+func (w *world) want(at time.Time) (c *backupstest.Chain, state uint64) {
+	for _, c := range slices.Backward(w.chains) {
+		began := false
+		for name, full := range w.fulls {
+			began = began || strings.HasPrefix(name, backups.GenerationFolder(c.Number)) && !full.EndedAt.After(at)
+		}
+		if !began {
+			continue
+		}
+		best := uint64(0)
+		for s := range w.reachable(c) {
+			if !c.States[s-1].Time.After(at) {
+				best = max(best, s)
+			}
+		}
+		return c, best
+	}
+	return nil, 0
+}
+
+// check restores a time and compares.
+func (w *world) check(at time.Time) (restored bool) {
+	w.t.Helper()
+	limit := at
+	if at.IsZero() {
+		limit = w.now.AddDate(1, 0, 0)
+	}
+	c, state := w.want(limit)
+	got, database, err := restore(w.t, w.target, at)
+	if state == 0 {
+		if err == nil {
+			w.t.Errorf("%v: there is none, but it got %+v", at, got)
+		}
+		return false
+	}
+	if err != nil {
+		w.t.Errorf("%v: %v", at, err)
+		return false
+	}
+	want := c.States[state-1]
+	if got.Generation != c.Number || got.State != state || !got.Time.Equal(want.Time) || !bytes.Equal(database, want.Database) {
+		w.t.Errorf("%v: restored %+v, want state %d of generation %d, of %v; equal: %v",
+			at, got, state, c.Number, want.Time, bytes.Equal(database, want.Database))
+	}
+	return true
+}
+
+// Whatever was shipped, joined and deleted, each time has the database that it had.
+func TestRestoreOfRandomTimes(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, seed)
+			for range 1 + w.random.IntN(3) {
+				w.generation(20 + w.random.IntN(60))
+			}
+			if c := w.chains[0]; len(w.chains) > 2 { // it is too old
+				for _, o := range testenv.Must(w.target.List(t.Context(), backups.GenerationFolder(c.Number))) {
+					w.delete(o.Name)
+				}
+				maps.DeleteFunc(w.fulls, func(name string, _ backups.Full) bool {
+					return strings.HasPrefix(name, backups.GenerationFolder(c.Number))
+				})
+				w.chains = w.chains[1:]
+			}
+			w.check(time.Time{})
+			restored := 0
+			for range 100 {
+				at := testenv.Noon.Add(time.Duration(w.random.Int64N(int64(w.now.Sub(testenv.Noon) + 10*time.Second))))
+				if w.random.IntN(3) == 0 { // exactly then
+					c := w.chains[w.random.IntN(len(w.chains))]
+					at = c.States[w.random.IntN(len(c.States))].Time
+				}
+				if w.check(at) {
+					restored++
+				}
+			}
+			if restored < 20 {
+				t.Errorf("only %d times could be restored", restored)
+			}
+		})
+	}
+}
+
+// A list that is late hides nothing, and what is deleted meanwhile is not needed.
+func TestRestoreWithLateLists(t *testing.T) {
+	t.Parallel()
+	s3 := backupstest.NewS3(t)
+	target := s3.Target(t, "x")
+	w := newWorld(t, 1)
+	w.change()
+	c := backupstest.NewChain(t, target, 1, pageSize, w.now, w.pages)
+	c.Full()
+	for range 5 {
+		w.change()
+		c.Commit(w.now, w.pages)
+	}
+	s3.Fail(backupstest.Faults{ListsLate: true})
+	for range 40 {
+		w.change()
+		c.Commit(w.now, w.pages)
+	}
+	newest := func(number uint64, newest bool) {
+		t.Helper()
+		restored, database, err := restore(t, target, time.Time{})
+		if err != nil || restored.Generation != number || restored.State != c.State() || restored.Newest != newest || !bytes.Equal(database, w.pages) {
+			t.Errorf("%+v, %v", restored, err)
+		}
+	}
+	newest(1, true)
+	at := c.States[20].Time
+	if restored, database, err := restore(t, target, at); err != nil || restored.State != 21 || !bytes.Equal(database, c.States[20].Database) {
+		t.Errorf("%+v, %v", restored, err)
+	}
+	next := backupstest.NewChain(t, target, 2, pageSize, w.now, w.pages)
+	if restored, _, err := restore(t, target, time.Time{}); err != nil || restored.Generation != 1 || restored.Unfinished != 2 || restored.Newest {
+		t.Errorf("beside a generation without a copy: %+v, %v", restored, err)
+	}
+	next.Full()
+	c = next
+	newest(2, true)
+	if got := testenv.Must(backups.Generations(t.Context(), target)); fmt.Sprint(got) != "[1 2]" {
+		t.Errorf("generations %v", got)
+	}
+	s3.Fail(backupstest.Faults{Refuse: 2})
+	newest(2, true)
+}
+
+// joining is a target where states are joined, or the list is old.
+type joining struct {
+	*backupstest.Memory
+
+	join func()
+}
+
+func (j *joining) List(ctx context.Context, prefix string) ([]backups.Object, error) {
+	list, err := j.Memory.List(ctx, prefix)
+	j.join()
+	return list, err
+}
+
+// Objects that are joined and deleted while a restore reads them are read where they are then.
+func TestRestoreWhileObjectsAreJoined(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.change()
+	c := backupstest.NewChain(t, w.target, 1, pageSize, w.now, w.pages)
+	c.Full()
+	for range 50 {
+		w.change()
+		c.Commit(w.now, w.pages)
+	}
+	joined := uint64(1)
+	target := &joining{w.target, func() {
+		if joined > 30 {
+			return
+		}
+		c.Join(joined+1, joined+10)
+		for range 10 {
+			joined++
+			w.delete(backups.EachObject(1, joined))
+		}
+	}}
+	restored, database, err := restore(t, target, time.Time{})
+	if err != nil || restored.State != 51 || !restored.Newest || !bytes.Equal(database, w.pages) {
+		t.Errorf("%+v, %v", restored, err)
+	}
+}
+
+// smallWorld has two full copies, hours and single states, and hours whose states are there, too.
+func smallWorld(t *testing.T) (*world, *backupstest.Chain) {
+	t.Helper()
+	w := newWorld(t, 7)
+	w.change()
+	c := backupstest.NewChain(t, w.target, 1, pageSize, w.now, w.pages)
+	w.chains = append(w.chains, c)
+	commit := func(n int) {
+		for range n {
+			w.change()
+			c.Commit(w.now, w.pages)
+		}
+	}
+	full := func() {
+		first, copying := c.State(), c.BeginFull()
+		for !copying.Copy(6) {
+			commit(1)
+		}
+		commit(1)
+		w.fulls[backups.FullObject(1, first)] = copying.End()
+	}
+	full()
+	c.Join(2, c.State())
+	for state := range c.State() + 1 {
+		w.delete(backups.EachObject(1, state))
+	}
+	commit(3)
+	c.Join(c.State()-2, c.State())
+	full()
+	commit(3)
+	return w, c
+}
+
+// An object that is truncated, has a wrong bit or is missing never makes a wrong database. Whatever
+// others make up for is made up for.
+func TestDamagedObjects(t *testing.T) {
+	t.Parallel()
+	w, c := smallWorld(t)
+	madeUp, refused := 0, 0
+	for _, o := range testenv.Must(w.target.List(t.Context(), "")) {
+		text := w.target.Object(o.Name)
+		harms := map[string][]byte{"missing": nil, "empty": {}}
+		for range 4 {
+			cut := w.random.IntN(len(text))
+			harms[fmt.Sprint("cut at ", cut)] = text[:cut]
+			bit := w.random.IntN(len(text) * 8)
+			flipped := bytes.Clone(text)
+			flipped[bit/8] ^= 1 << (bit % 8)
+			harms[fmt.Sprint("flipped ", bit)] = flipped
+		}
+		if strings.HasSuffix(o.Name, ".ltx") {
+			for bit := 32*8 + w.random.IntN(6); bit < 40*8; bit += 6 { // the time
+				flipped := bytes.Clone(text)
+				flipped[bit/8] ^= 1 << (bit % 8)
+				harms[fmt.Sprint("flipped ", bit)] = flipped
+			}
+			harms["longer"] = append(bytes.Clone(text), 0)
+		}
+		for harm, changed := range harms {
+			harmed := &world{t: t, target: w.target.Clone(), chains: w.chains, fulls: w.fulls}
+			if harm == "missing" {
+				harmed.delete(o.Name)
+			} else {
+				harmed.target.Replace(o.Name, changed)
+			}
+			middle := c.States[w.random.IntN(len(c.States))].Time.Add(time.Duration(w.random.IntN(2)) * time.Millisecond)
+			for _, at := range []time.Time{{}, w.now, middle} {
+				_, state := w.want(at)
+				if at.IsZero() {
+					state = c.State()
+				}
+				restored, database, err := restore(t, harmed.target, at)
+				if err != nil {
+					if refused++; strings.Contains(err.Error(), "\n") {
+						t.Errorf("%s %s: %v", o.Name, harm, err)
+					}
+					continue
+				}
+				madeUp++
+				if !bytes.Equal(database, c.States[restored.State-1].Database) {
+					t.Errorf("%s %s at %v: state %d has other bytes", o.Name, harm, at, restored.State)
+				}
+				// Nobody knows of a newest state that is missing, and the times of a full copy are nowhere else.
+				if restored.State != state && !strings.HasSuffix(o.Name, ".json") && (harm != "missing" || o.Name != backups.EachObject(1, c.State())) {
+					t.Errorf("%s %s at %v: restored state %d, not %d", o.Name, harm, at, restored.State, state)
+				}
+			}
+		}
+	}
+	if madeUp == 0 || refused == 0 {
+		t.Errorf("%d were made up for, %d refused", madeUp, refused)
+	}
+}
+
+// A gap is an error that says until when a restore is possible, and that is possible.
+func TestRestoreUntilAGap(t *testing.T) {
+	t.Parallel()
+	w, c := smallWorld(t)
+	gap := backups.EachObject(1, c.State()-1)
+	w.delete(gap)
+	for _, at := range []time.Time{{}, w.now, c.States[c.State()-3].Time.Add(time.Millisecond)} {
+		_, _, err := restore(t, w.target, at)
+		var incomplete *backups.IncompleteError
+		if !errors.As(err, &incomplete) || incomplete.Object != gap || !strings.Contains(err.Error(), "--at "+incomplete.Until.UTC().Format("2006-01-02T15:04:05.000Z")) {
+			t.Fatalf("at %v: %v", at, err)
+		}
+		restored, database, err := restore(t, w.target, incomplete.Until)
+		if err != nil || restored.State != c.State()-2 || !bytes.Equal(database, c.States[c.State()-3].Database) {
+			t.Errorf("until then: %+v, %v", restored, err)
+		}
+	}
+	_, _, err := restore(t, w.target, testenv.Noon)
+	if early := (*backups.TooEarlyError)(nil); !errors.As(err, &early) || !early.First.After(testenv.Noon) {
+		t.Errorf("too early: %v", err)
+	} else if _, _, err := restore(t, w.target, early.First); err != nil {
+		t.Errorf("the first: %v", err)
+	}
+	if _, _, err := restore(t, backupstest.NewMemory(), time.Time{}); !errors.Is(err, backups.ErrNoCopy) {
+		t.Errorf("of nothing: %v", err)
+	}
+}
+
+// What people are told of a target.
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	w, c := smallWorld(t)
+	backupstest.NewChain(t, w.target, 2, pageSize, w.now, w.pages)
+	objects := testenv.Must(w.target.List(t.Context(), backups.GenerationFolder(1)))
+	size := int64(0)
+	for _, o := range objects {
+		size += o.Size
+	}
+	chains := testenv.Must(backups.Describe(t.Context(), w.target))
+	if len(chains) != 2 {
+		t.Fatalf("%+v", chains)
+	}
+	first, _ := w.fulls[backups.FullObject(1, 1)], 0
+	if got := chains[0]; got.Number != 1 || got.ID != "test" || len(got.Fulls) != 2 || !got.First.Equal(first.EndedAt) ||
+		!got.Last.Equal(c.States[c.State()-1].Time) || got.Objects != len(objects) || got.Bytes != size || got.Missing != "" {
+		t.Errorf("%+v", got)
+	}
+	if got := chains[1]; got.Number != 2 || len(got.Fulls) != 0 || !got.First.IsZero() || got.Objects != 1 || got.Missing != backups.FullObject(2, 1) {
+		t.Errorf("%+v", got)
+	}
+	w.delete(backups.EachObject(1, c.State()-1))
+	if got := testenv.Must(backups.Describe(t.Context(), w.target))[0]; got.Missing != backups.EachObject(1, c.State()-1) || got.Last.After(c.States[c.State()-3].Time) {
+		t.Errorf("with a gap: %+v", got)
+	}
+}
