@@ -251,7 +251,7 @@ func TestRestoreWithLateLists(t *testing.T) {
 	t.Parallel()
 	s3 := backupstest.NewS3(t)
 	target := s3.Target(t, "x")
-	w := newWorld(t, 1)
+	w := newWorld(t, 11)
 	w.change()
 	c := backupstest.NewChain(t, target, 1, pageSize, w.now, w.pages)
 	c.Full()
@@ -306,7 +306,7 @@ func (j *joining) List(ctx context.Context, prefix string) ([]backups.Object, er
 // Objects that are joined and deleted while a restore reads them are read where they are then.
 func TestRestoreWhileObjectsAreJoined(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 1)
+	w := newWorld(t, 11)
 	w.change()
 	c := backupstest.NewChain(t, w.target, 1, pageSize, w.now, w.pages)
 	c.Full()
@@ -334,7 +334,7 @@ func TestRestoreWhileObjectsAreJoined(t *testing.T) {
 // smallWorld has two full copies, hours and single states, and hours whose states are there, too.
 func smallWorld(t *testing.T) (*world, *backupstest.Chain) {
 	t.Helper()
-	w := newWorld(t, 7)
+	w := newWorld(t, 13)
 	w.change()
 	c := backupstest.NewChain(t, w.target, 1, pageSize, w.now, w.pages)
 	w.chains = append(w.chains, c)
@@ -389,7 +389,8 @@ func TestDamagedObjects(t *testing.T) {
 			}
 			harms["longer"] = append(bytes.Clone(text), 0)
 		}
-		for harm, changed := range harms {
+		for _, harm := range slices.Sorted(maps.Keys(harms)) {
+			changed := harms[harm]
 			harmed := &world{t: t, target: w.target.Clone(), chains: w.chains, fulls: w.fulls}
 			if harm == "missing" {
 				harmed.delete(o.Name)

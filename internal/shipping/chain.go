@@ -3,6 +3,7 @@ package shipping
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -184,11 +185,15 @@ func (s *Shipper) begin(ctx context.Context) error {
 	if err := s.reset(); err != nil {
 		return err
 	}
-	first := start{To: s.o.To, ID: s.o.newID(), BeganAt: s.o.Clock()}
+	if s.claiming == "" {
+		s.claiming = rand.Text()
+	}
+	first := start{To: s.o.To, ID: s.claiming, BeganAt: s.o.Clock().Truncate(time.Millisecond)}
 	var err error
 	if first.Generation, err = s.claim(ctx, first); err != nil {
 		return fmt.Errorf("begin a generation: %w", err)
 	}
+	s.claiming = ""
 	failpoint.Hit("shipping.claimed")
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,7 +243,12 @@ func (s *Shipper) claim(ctx context.Context, first start) (uint64, error) {
 	}
 	next := uint64(1)
 	if len(numbers) > 0 {
-		next = numbers[len(numbers)-1] + 1
+		last := numbers[len(numbers)-1]
+		found, err := readGeneration(ctx, s.o.Target, last)
+		if err != nil || found.ID == first.ID { // the answer to an earlier attempt was lost
+			return last, err
+		}
+		next = last + 1
 	}
 	for ; ; next++ {
 		err := s.o.Target.Create(ctx, backups.GenerationObject(next), bytes.NewReader(text), int64(len(text)))
@@ -340,13 +350,16 @@ func (s *Shipper) lose(ctx context.Context, why error) {
 func (s *Shipper) collect(ctx context.Context) error {
 	c := s.chain
 	return s.log.Read(ctx, c.end, func(changes stores.Changes, page func(int64, []byte) error) error {
+		if c.end.Frames != 0 && c.end.Salts != changes.End.Salts && s.moved != c.state {
+			return errors.New("somebody else has moved the write-ahead log into the database")
+		}
 		if changes.Pages == 0 {
 			c.end = changes.End
 			return nil
 		}
-		now := s.o.Clock()
-		if now.Before(c.at) {
-			now = c.at
+		now := s.o.Clock().Truncate(time.Millisecond)
+		if !now.After(c.at) { // each state has a time of its own
+			now = c.at.Add(time.Millisecond)
 		}
 		next, err := c.next(changes, now)
 		if err != nil {

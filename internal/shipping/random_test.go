@@ -38,7 +38,6 @@ func TestRandomWorlds(t *testing.T) {
 				default:
 					w.write()
 				}
-				w.clock.Advance(time.Second)
 				w.step()
 			}
 			if testenv.Must(backups.Generations(t.Context(), w.target))[0] != 1 || w.s.Status().Generation != 1 {

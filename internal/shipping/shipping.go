@@ -5,7 +5,6 @@ package shipping
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,8 +60,6 @@ type Options struct {
 	ReadBack time.Duration
 }
 
-func (o *Options) newID() string { return rand.Text() }
-
 // Shipper copies what is committed. Safe for concurrent use.
 type Shipper struct {
 	o   Options
@@ -83,7 +80,9 @@ type Shipper struct {
 	status    Status
 	shippedAt time.Time // everything that was committed before is at the target
 	checkedAt time.Time
-	tended    tended
+	// claiming is the id of the generation that is being begun.
+	claiming string
+	tended   tended
 	// stepError and tendError are those of the last rounds.
 	stepError, tendError error
 }
@@ -177,8 +176,9 @@ func (s *Shipper) step(ctx context.Context) error {
 	if !ready || err != nil {
 		return err
 	}
-	if err := s.checkGeneration(ctx); err != nil {
-		return err
+	looked := s.checkGeneration(ctx)
+	if errors.Is(looked, ErrSuperseded) {
+		return looked
 	}
 	began := s.o.Clock()
 	limit := int64(waitingLogSize)
@@ -199,7 +199,7 @@ func (s *Shipper) step(ctx context.Context) error {
 	if _, log := s.o.Stores.FileSizes(); log >= limit {
 		err = errors.Join(err, s.o.Stores.Checkpoint(ctx))
 	}
-	return err
+	return errors.Join(looked, err)
 }
 
 // prepare finds the chain to go on with, or begins one.

@@ -178,6 +178,12 @@ func (w *world) write() {
 	}
 }
 
+// grow commits some MB.
+func (w *world) grow(mb int) {
+	w.t.Helper()
+	w.exec("WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) INSERT INTO things (content) SELECT randomblob(1000000) FROM n", mb)
+}
+
 // dump returns what a database has.
 func dump(t *testing.T, path string) string {
 	t.Helper()
@@ -210,6 +216,7 @@ func dumpOf(t *testing.T, st *stores.Stores) string {
 // step makes a step, after which everything is at the target, and remembers what that is.
 func (w *world) step() {
 	w.t.Helper()
+	w.clock.Advance(time.Second)
 	if err := w.s.step(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}

@@ -166,6 +166,9 @@ func (s *Shipper) full(ctx context.Context, generation uint64) error {
 		return errors.New("its generation has ended")
 	}
 	full.Last, full.EndedAt = s.chain.state, s.chain.at.UTC()
+	if full.EndedAt.Before(full.BeganAt) { // nothing was committed since
+		full.EndedAt = full.BeganAt
+	}
 	s.mu.Unlock()
 	for !s.has(generation, full.Last) {
 		if err := pause.For(ctx, s.o.Interval); err != nil {

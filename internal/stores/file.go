@@ -36,10 +36,11 @@ const (
 	commonSettings = "_error_rc=1&_inttotime=1&_texttotime=1&_time_format=sqlite&_pragma=busy_timeout(5000)&_pragma=temp_store(memory)"
 	// A commit is on the disk. The log is moved into the database after each 1,000 pages of 4 KB,
 	// and is not kept longer than 16 MB after that. ANALYZE reads a part of each index.
-	writerSettings = commonSettings + "&_pragma=journal_mode(wal)&_pragma=synchronous(full)" +
-		"&_pragma=wal_autocheckpoint(1000)&_pragma=journal_size_limit(16777216)&_pragma=cache_size(-32768)"
-	// With a reader of the log, only it and bound move the log.
-	shipsSettings  = writerSettings + "&_pragma=wal_autocheckpoint(0)"
+	anyWriterSettings = commonSettings + "&_pragma=journal_mode(wal)&_pragma=synchronous(full)" +
+		"&_pragma=journal_size_limit(16777216)&_pragma=cache_size(-32768)"
+	writerSettings = anyWriterSettings + "&_pragma=wal_autocheckpoint(1000)"
+	// If somebody reads the log, only Checkpoint and bound move it.
+	shipsSettings  = anyWriterSettings + "&_pragma=wal_autocheckpoint(0)"
 	readerSettings = commonSettings + "&_pragma=query_only(1)&_pragma=cache_size(-8192)"
 )
 

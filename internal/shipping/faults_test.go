@@ -1,0 +1,328 @@
+package shipping
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"stepboard/internal/backups"
+	"stepboard/internal/stores"
+	"stepboard/internal/testenv"
+)
+
+// begun returns a world with a full copy.
+func begun(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, 1)
+	w.write()
+	w.step()
+	w.tend()
+	return w
+}
+
+// Nothing is written when nothing was committed.
+func TestNothingIsWrittenWithoutCommits(t *testing.T) {
+	t.Parallel()
+	w := begun(t)
+	before := w.target.writes
+	for range 20 {
+		w.step()
+	}
+	if w.target.writes != before {
+		t.Errorf("%d objects more", w.target.writes-before)
+	}
+	if behind := w.s.Status().Behind; behind > time.Second {
+		t.Errorf("it is behind by %v", behind)
+	}
+}
+
+// While the target is away, everything goes on, the log is moved into the database, and the changes wait
+// in the folder. What exists there because an answer was lost is not written again.
+func TestTheTargetIsAway(t *testing.T) {
+	t.Parallel()
+	w := begun(t)
+	away := errors.New("away")
+	w.target.set(func() { w.target.fail = away })
+	for range 30 {
+		w.grow(2)
+		w.clock.Advance(time.Minute)
+		if err := w.s.Step(t.Context()); !errors.Is(err, away) {
+			t.Fatal(err)
+		}
+		if _, log := w.st.FileSizes(); log > 64<<20 {
+			t.Fatalf("the log has %d MB", log>>20)
+		}
+	}
+	s := w.s.Status()
+	if s.Behind < 29*time.Minute || s.WaitingBytes < 30<<20 || !errors.Is(s.Err, away) || s.Superseded {
+		t.Errorf("%+v", s)
+	}
+	w.kill()
+	w.target.set(func() { w.target.fail, w.target.lose = nil, true })
+	for range 2 { // the second finds what the first has written
+		_ = w.s.Step(t.Context())
+	}
+	w.target.set(func() { w.target.lose = false })
+	for w.s.Status().WaitingBytes > 0 {
+		w.step()
+	}
+	w.step()
+	w.tend()
+	w.step()
+	if s := w.s.Status(); s.Generation != 1 || s.Behind != 0 {
+		t.Errorf("%+v", s)
+	}
+	w.restore(time.Time{})
+}
+
+// Beyond the limit a new generation replaces what waits.
+func TestTooMuchWaits(t *testing.T) {
+	t.Parallel()
+	w := begun(t)
+	w.s.o.MaxLag = 8 << 20
+	w.target.set(func() { w.target.fail = errors.New("away") })
+	for range 30 {
+		w.grow(2)
+		_ = w.s.Step(t.Context())
+	}
+	if s := w.s.Status(); s.WaitingBytes > 40<<20 || s.Whole {
+		t.Errorf("%+v", s)
+	}
+	w.target.set(func() { w.target.fail = nil })
+	w.step()
+	w.step()
+	w.tend()
+	w.step()
+	if s := w.s.Status(); s.Generation != 2 || !s.Whole || s.Behind != 0 || s.WaitingBytes != 0 {
+		t.Errorf("%+v", s)
+	}
+	w.restore(time.Time{})
+}
+
+// A database that was changed by somebody else, or whose changes were not kept, begins a generation.
+func TestAChainThatCanNotBeProven(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]func(w *world){
+		"changed by another program": func(w *world) {
+			st := testenv.Must(stores.OpenFolder(w.t.Context(), w.dir, time.Now))
+			if _, err := st.SQL.ExecContext(w.t.Context(), "INSERT INTO things (content) VALUES ('by somebody else')"); err != nil {
+				w.t.Fatal(err)
+			}
+			if err := st.Close(); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+		"the last changes are torn": func(w *world) {
+			paths := testenv.Must(filepath.Glob(filepath.Join(w.dir, waitingFolder, "*.ltx")))
+			if err := os.Truncate(paths[len(paths)-1], 150); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+		"the last changes are gone": func(w *world) {
+			paths := testenv.Must(filepath.Glob(filepath.Join(w.dir, waitingFolder, "*.ltx")))
+			if err := os.Remove(paths[len(paths)-1]); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+		"the chain is of another target": func(w *world) {
+			path := filepath.Join(w.dir, waitingFolder, chainFile)
+			text := strings.Replace(string(testenv.Must(os.ReadFile(path))), `"memory"`, `"elsewhere"`, 1)
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				w.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := begun(t)
+			w.write()
+			w.step()
+			before := w.clock.Now()
+			w.close()
+			harm(w)
+			w.open()
+			w.clock.Advance(time.Hour)
+			w.step()
+			if w.s.Status().Whole {
+				t.Error("it is whole before its first full copy")
+			}
+			w.restore(before)
+			w.tend()
+			w.step()
+			if s := w.s.Status(); s.Generation != 2 || !s.Whole {
+				t.Errorf("%+v", s)
+			}
+			w.restore(time.Time{})
+		})
+	}
+}
+
+// Of two processes that go on with the same chain, one does. Who finds a later generation stops, and its
+// folder goes on.
+func TestTwoProcesses(t *testing.T) {
+	t.Parallel()
+	w := begun(t)
+	twin := &world{t: t, target: w.target, clock: w.clock, random: w.random, dir: t.TempDir()}
+	if err := os.CopyFS(twin.dir, os.DirFS(w.dir)); err != nil {
+		t.Fatal(err)
+	}
+	twin.open()
+	defer twin.close()
+	w.write()
+	w.step()
+	twin.write()
+	if err := twin.s.Step(t.Context()); !errors.Is(err, ErrSuperseded) {
+		t.Errorf("the second one to write: %v", err)
+	}
+	if err := twin.s.Step(t.Context()); err != nil || !twin.s.Status().Superseded {
+		t.Errorf("after that: %v, %+v", err, twin.s.Status())
+	}
+	twin.write()
+	if err := twin.st.Checkpoint(t.Context()); err != nil {
+		t.Error(err)
+	}
+	w.write()
+	w.step()
+	w.restore(time.Time{})
+
+	// A start of the twin is deliberate: it takes over.
+	twin.close()
+	twin.open()
+	twin.step()
+	twin.tend()
+	w.write()
+	if err := w.s.Step(t.Context()); err != nil {
+		t.Errorf("it looks each %v: %v", generationCheck, err)
+	}
+	w.clock.Advance(generationCheck)
+	if err := w.s.Step(t.Context()); !errors.Is(err, ErrSuperseded) || !w.s.Status().Superseded {
+		t.Errorf("the one that was frozen: %v", err)
+	}
+	twin.write()
+	twin.step()
+	twin.restore(time.Time{})
+}
+
+// Two processes that begin a generation at once get two, also where writes have no conditions.
+func TestTwoGenerationsAtOnce(t *testing.T) {
+	t.Parallel()
+	w := begun(t)
+	other := newWorld(t, 2)
+	other.target = w.target
+	other.close()
+	careless := &overwriting{memory: w.target}
+	other.open()
+	other.s.o.Target = careless
+	other.s.o.Pause = func(context.Context, time.Duration) error {
+		if strings.Contains(string(w.target.objects[backups.GenerationObject(2)]), "somebody else") {
+			return nil
+		}
+		// Meanwhile somebody who did not see it either has written the same.
+		w.target.set(func() { w.target.objects[backups.GenerationObject(2)] = []byte(`{"id":"somebody else"}`) })
+		return nil
+	}
+	other.write()
+	other.step()
+	if s := other.s.Status(); s.Generation != 3 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// overwriting is a target whose writes have no conditions.
+type overwriting struct{ *memory }
+
+func (o *overwriting) Create(ctx context.Context, name string, from io.ReadSeeker, size int64) error {
+	o.set(func() { delete(o.objects, name) })
+	return o.memory.Create(ctx, name, from, size)
+}
+
+// Days later, any second of the last day and any hour of the last week can be restored, and there is
+// not much more.
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	w := begun(t)
+	const days = 10
+	var seconds, hours []time.Time
+	for hour := range days * 24 {
+		if hour == 30 { // the first generation ends
+			w.close()
+			if err := os.RemoveAll(filepath.Join(w.dir, waitingFolder)); err != nil {
+				t.Fatal(err)
+			}
+			w.open()
+		}
+		for range 4 {
+			w.clock.Advance(time.Duration(1+w.random.IntN(600)) * time.Second)
+			w.write()
+			w.step()
+			if hour >= (days-1)*24+1 {
+				seconds = append(seconds, w.clock.Now())
+			}
+		}
+		w.clock.Set(testenv.Noon.Add(time.Duration(hour+1) * time.Hour))
+		w.step()
+		w.tend()
+		w.tend()
+		if hour >= 3*24+1 && hour%7 == 0 {
+			hours = append(hours, w.clock.Now())
+		}
+	}
+	if got := testenv.Must(backups.Generations(t.Context(), w.target)); len(got) != 1 || got[0] != 2 {
+		t.Errorf("there are generations %v", got)
+	}
+	count := make(map[string]int)
+	for name := range w.target.objects {
+		count[strings.Split(name, "/")[1]]++
+	}
+	if count["each"] > 4*26 || count["hour"] > 9*24 || count["full"] > 2*9 {
+		t.Errorf("there are %v objects", count)
+	}
+	for _, at := range append(seconds[len(seconds)-20:], hours...) {
+		w.restore(at)
+	}
+	w.restore(time.Time{})
+}
+
+// Somebody who reads for long lets the log grow, and neither loses anything nor stops the copies.
+func TestALongReader(t *testing.T) {
+	t.Parallel()
+	w := begun(t)
+	tx, err := w.st.Reports.SQL.BeginTx(t.Context(), &sqlReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := tx.QueryRowContext(t.Context(), "SELECT count(*) FROM things").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		w.grow(6)
+		w.step()
+		if err := w.st.Checkpoint(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.restore(time.Time{})
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	w.write()
+	w.step()
+	if err := w.st.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, log := w.st.FileSizes(); log != 0 {
+		t.Errorf("the log has %d bytes", log)
+	}
+	w.write()
+	w.step()
+	w.restore(time.Time{})
+}
+
+var sqlReadOnly = sql.TxOptions{ReadOnly: true}
