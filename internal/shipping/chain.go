@@ -122,27 +122,48 @@ func (s *Shipper) prove(ctx context.Context) (*chain, error) {
 	}
 	// The log goes on there, or it was moved into the database meanwhile.
 	for _, end := range []stores.Position{c.end, {}} {
-		var proven bool
-		compare := func(changes stores.Changes, page func(int64, []byte) error) (err error) {
-			if changes.Pages != 0 && changes.Pages != pages {
-				return nil
-			}
-			sums, sum, err := s.measure(changes, page)
-			if err == nil && sum == c.sum && len(sums) == int(pages) {
-				proven, c.sums, c.end = true, sums, changes.End
-			}
-			return err
-		}
-		if end.Frames == 0 {
-			err = compare(stores.Changes{}, nil)
-		} else {
-			_, err = s.log.ReadUpTo(ctx, end, compare)
-		}
-		if err != nil || proven {
+		c.end = end
+		if proven, err := s.matches(ctx, c, pages); proven || err != nil {
 			return c, err
 		}
 	}
 	return nil, errors.New("it is not what was collected last")
+}
+
+// matches reports whether the database is, at the end of a chain, what the chain says, and completes
+// that one's checksums. It reads the database.
+func (s *Shipper) matches(ctx context.Context, c *chain, pages uint32) (matches bool, err error) {
+	compare := func(changes stores.Changes, page func(int64, []byte) error) error {
+		if changes.Pages != 0 && changes.Pages != pages {
+			return nil
+		}
+		sums, sum, err := s.measure(changes, page)
+		if err == nil && sum == c.sum && len(sums) == int(pages) {
+			matches, c.sums, c.end = true, sums, changes.End
+		}
+		return err
+	}
+	if c.end.Frames == 0 {
+		err = compare(stores.Changes{}, nil)
+		return matches, err
+	}
+	_, err = s.log.ReadUpTo(ctx, c.end, compare)
+	return matches, err
+}
+
+// check gives the chain up if its database is not what the chain says. No defect is known, and no
+// program may move the log but we, but such a copy would be noticed only when it is needed.
+func (s *Shipper) check(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.chain == nil {
+		return nil
+	}
+	matches, err := s.matches(ctx, s.chain, uint32(len(s.chain.sums)))
+	if err == nil && !matches {
+		s.lose(ctx, errors.New("the database is not what its copies say"))
+	}
+	return err
 }
 
 // states returns the numbers of the states whose changes are in the data folder.
@@ -401,16 +422,12 @@ func (c *chain) next(changes stores.Changes, at time.Time) (*chain, error) {
 		next.sum ^= next.sums[len(next.sums)-1]
 		next.sums = next.sums[:len(next.sums)-1]
 	}
-	empty := make([]byte, stores.PageSize)
 	for n := uint32(len(next.sums)) + 1; n <= changes.Pages; n++ {
-		one := ltx.ChecksumPage(n, empty)
-		if n == ltx.LockPgno(stores.PageSize) {
-			one = 0
+		if _, ok := changes.At[n]; !ok && n != ltx.LockPgno(stores.PageSize) {
+			return nil, fmt.Errorf("page %d of the database is in no transaction", n)
 		}
-		next.sums = append(next.sums, one)
-		next.sum ^= one
+		next.sums = append(next.sums, 0)
 	}
-	next.sum |= ltx.ChecksumFlag
 	return &next, nil
 }
 
@@ -454,7 +471,7 @@ func writeChanges(path string, from, next *chain, changes stores.Changes, page f
 			return err
 		}
 		one := ltx.ChecksumPageWithHasher(hasher, n, content)
-		next.sum = ltx.ChecksumFlag | next.sum ^ next.sums[n-1] ^ one
+		next.sum = ltx.ChecksumFlag | (next.sum ^ next.sums[n-1] ^ one)
 		next.sums[n-1] = one
 	}
 	encoder.SetPostApplyChecksum(next.sum)

@@ -325,4 +325,80 @@ func TestALongReader(t *testing.T) {
 	w.restore(time.Time{})
 }
 
+// What a transaction has written to the log before it ends, and one that was rolled back, is not shipped.
+func TestOnlyCommitsAreShipped(t *testing.T) {
+	t.Parallel()
+	w := begun(t)
+	tx, err := w.st.Increments.SQL.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const spills = "WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40) INSERT INTO things (content) SELECT randomblob(1000000) FROM n"
+	if _, err := tx.ExecContext(t.Context(), spills); err != nil {
+		t.Fatal(err)
+	}
+	if _, log := w.st.FileSizes(); log < 4<<20 {
+		t.Fatalf("nothing is in the log before the end: %d bytes", log)
+	}
+	before := w.target.writes
+	if err := w.s.Collect(t.Context(), true); err != nil || w.s.Status().WaitingBytes > 0 {
+		t.Errorf("%v, %+v", err, w.s.Status())
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	w.step()
+	if w.target.writes != before {
+		t.Errorf("%d objects were written", w.target.writes-before)
+	}
+	w.write() // over what was rolled back
+	w.step()
+	w.restore(time.Time{})
+}
+
+// A program of the operator may move the log into the database behind our back: a generation begins.
+func TestSomebodyElseMovesTheLog(t *testing.T) {
+	t.Parallel()
+	w := begun(t)
+	w.write()
+	other := testenv.Must(sql.Open("sqlite", filepath.Join(w.dir, "stepboard.db")))
+	if _, err := other.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.write()
+	w.step()
+	w.step()
+	w.tend()
+	if s := w.s.Status(); s.Generation != 2 || !s.Whole {
+		t.Errorf("%+v", s)
+	}
+	w.restore(time.Time{})
+}
+
+// A database that is not what its copies say is found out by the next full copy.
+func TestCopiesAreChecked(t *testing.T) {
+	t.Parallel()
+	w := begun(t)
+	w.write()
+	w.step()
+	w.s.chain.sums[3] ^= 1
+	w.s.chain.sum ^= 1
+	w.write()
+	w.step()
+	w.clock.Advance(fullEvery)
+	if err := w.s.Tend(t.Context()); err == nil {
+		t.Error("a full copy was made")
+	}
+	w.step()
+	w.clock.Advance(tendAgain)
+	w.tend()
+	if s := w.s.Status(); s.Generation != 2 || !s.Whole {
+		t.Errorf("%+v", s)
+	}
+	w.restore(time.Time{})
+}
+
 var sqlReadOnly = sql.TxOptions{ReadOnly: true}

@@ -28,8 +28,9 @@ const (
 	logSize, waitingLogSize = 4 << 20, 16 << 20
 	// generationCheck is how often a process asks whether another one has begun a generation.
 	generationCheck = 10 * time.Second
-	// TendEvery is the time between two rounds of Tend.
-	TendEvery = 10 * time.Second
+	// TendEvery is the time between two rounds of Tend, and tendAgain that after one that has failed.
+	TendEvery = time.Second
+	tendAgain = 10 * time.Second
 	// readBack is how long a process waits before it believes that it has begun a generation: a target
 	// without conditional writes lets another one overwrite it.
 	readBack = 2 * time.Second
@@ -85,6 +86,7 @@ type Shipper struct {
 	tended   tended
 	// stepError and tendError are those of the last rounds.
 	stepError, tendError error
+	tendedAt             time.Time
 }
 
 // New returns a Shipper that reads the log of stores whose Folder has Ships. Nothing was committed
@@ -120,6 +122,10 @@ func (s *Shipper) Step(ctx context.Context) error {
 // no restore needs any more. Its error is in the log and in Status. A full copy reads and ships the
 // database.
 func (s *Shipper) Tend(ctx context.Context) error {
+	if s.tendError != nil && s.o.Clock().Sub(s.tendedAt).Abs() < tendAgain {
+		return s.tendError
+	}
+	s.tendedAt = s.o.Clock()
 	err := s.tend(ctx)
 	s.note(ctx, &s.tendError, err)
 	return err

@@ -21,6 +21,7 @@ import (
 	"stepboard/internal/backups"
 	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
+	"stepboard/models"
 )
 
 // memory is a target in memory, which can fail.
@@ -125,11 +126,16 @@ func newWorld(t *testing.T, seed uint64) *world {
 
 func (w *world) open() {
 	w.t.Helper()
+	w.openWith(w.target, w.clock.Now)
+}
+
+func (w *world) openWith(target backups.Target, now models.Clock) {
+	w.t.Helper()
 	folder := testenv.Must(stores.LockFolder(w.dir))
 	folder.Ships = true
-	w.st = testenv.Must(folder.Open(w.t.Context(), w.clock.Now))
+	w.st = testenv.Must(folder.Open(w.t.Context(), now))
 	w.s = testenv.Must(New(w.t.Context(), Options{
-		Stores: w.st, Target: w.target, To: "memory", Clock: w.clock.Now, Log: slog.New(slog.DiscardHandler),
+		Stores: w.st, Target: target, To: "memory", Clock: now, Log: slog.New(slog.DiscardHandler),
 		Interval: time.Millisecond, Retain: 7 * 24 * time.Hour, MaxLag: 64 << 20,
 		Pause: func(context.Context, time.Duration) error { return nil },
 	}))

@@ -135,6 +135,11 @@ func (s *Shipper) readFulls(ctx context.Context, generation uint64) (map[string]
 
 // full makes a full copy: the pages of the file of the database, while changes are moved into it.
 func (s *Shipper) full(ctx context.Context, generation uint64) error {
+	if !s.tended.fullAt.IsZero() {
+		if err := s.check(ctx); err != nil {
+			return err
+		}
+	}
 	if err := s.o.Stores.Checkpoint(ctx); err != nil {
 		return err
 	}
