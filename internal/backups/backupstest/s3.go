@@ -5,9 +5,11 @@ package backupstest
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 
@@ -40,6 +42,8 @@ type Faults struct {
 	Refuse int
 	// LoseAnswers is how many writes are done without an answer: the connection is closed.
 	LoseAnswers int
+	// CutAnswers is how many answers with an object of more than 1 MB end in the middle of it.
+	CutAnswers int
 	// ListsLate leaves objects that are written meanwhile out of lists, until it is over.
 	ListsLate bool
 	// IgnoreConditions makes writes replace objects, whatever they ask for. RefuseConditions answers 501
@@ -112,11 +116,13 @@ func (s *S3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	conditional := writes && r.Header.Get("If-None-Match") != ""
 	s.mu.Lock()
 	s.requests[r.Method]++
-	held, refuse, lose := s.held, s.faults.Refuse > 0, false
+	held, refuse, lose, cut := s.held, s.faults.Refuse > 0, false, false
 	if refuse {
 		s.faults.Refuse--
 	} else if lose = writes && s.faults.LoseAnswers > 0; lose {
 		s.faults.LoseAnswers--
+	} else if cut = r.Method == http.MethodGet && s.faults.CutAnswers > 0 && s.backend.size(r.URL) > 1<<20; cut {
+		s.faults.CutAnswers--
 	}
 	if s.faults.IgnoreConditions {
 		r.Header.Del("If-None-Match")
@@ -139,13 +145,19 @@ func (s *S3) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case conditional && r.Method == http.MethodPost: // gofakes3 checks the condition of PUT only
 		s.complete.Lock()
 		defer s.complete.Unlock()
-		if s.backend.has(r.URL) {
+		if s.backend.size(r.URL) >= 0 {
 			answer(w, http.StatusPreconditionFailed, "PreconditionFailed")
 			return
 		}
 	}
-	if lose {
-		s.service.ServeHTTP(httptest.NewRecorder(), r)
+	if lose || cut {
+		whole := httptest.NewRecorder()
+		s.service.ServeHTTP(whole, r)
+		if cut {
+			maps.Copy(w.Header(), whole.Header())
+			w.WriteHeader(whole.Code)
+			_, _ = w.Write(whole.Body.Bytes()[:whole.Body.Len()/2])
+		}
 		panic(http.ErrAbortHandler)
 	}
 	s.service.ServeHTTP(w, r)
@@ -174,9 +186,13 @@ func (b *backend) listLate(late bool) {
 	}
 }
 
-func (b *backend) has(u *url.URL) bool {
-	_, err := b.HeadObject(Bucket, u.Path[len("/"+Bucket+"/"):])
-	return err == nil
+// size returns the size of the object that a request names, -1 if there is none.
+func (b *backend) size(u *url.URL) int64 {
+	o, err := b.HeadObject(Bucket, strings.TrimPrefix(u.Path, "/"+Bucket+"/"))
+	if err != nil {
+		return -1
+	}
+	return o.Size
 }
 
 // PutObject implements gofakes3.Backend.
