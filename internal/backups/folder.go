@@ -63,7 +63,7 @@ func (f *folder) Create(ctx context.Context, name string, from io.ReadSeeker, si
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name()) //nolint:errcheck // removeLeft tries again
+	defer os.Remove(file.Name()) // or removeLeft does it
 	if _, err = from.Seek(0, io.SeekStart); err == nil {
 		var n int64
 		n, err = stores.Copy(ctx, file, io.LimitReader(from, size), func(int64) {})
