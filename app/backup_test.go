@@ -67,7 +67,7 @@ func TestARestoredDatabaseGivesNoIDAgain(t *testing.T) {
 	restore := func() (*testenv.Env, *app.App) {
 		t.Helper()
 		restored := testenv.Local(t)
-		st := testenv.Must(restored.Folder.Prepare(t.Context(), restored.Clock.Now, path, func(int64) {}))
+		st := testenv.Must(restored.Folder.Prepare(t.Context(), restored.Clock.Now, path, stores.FromBackup(path, func(int64) {})))
 		restored.Stores = st
 		return restored, build(restored)
 	}

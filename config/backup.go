@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,12 +18,12 @@ var bucketName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 func CheckBackupAddress(text string) error {
 	u, err := url.Parse(text)
 	switch {
-	case err == nil && u.User != nil:
+	case strings.Contains(text, "@"):
 		return errors.New("must have no keys in it: set backup.access_key and backup.secret_key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-	case err != nil || u.RawQuery != "" || u.Fragment != "" || u.Opaque != "":
+	case err != nil || strings.ContainsAny(text, "?#") || u.Opaque != "":
 	case u.Scheme == "s3" && bucketName.MatchString(u.Host):
 		return nil
-	case u.Scheme == "file" && u.Host == "" && filepath.Clean("/"+u.Path) != "/":
+	case u.Scheme == "file" && u.Host == "" && path.Clean("/"+u.Path) != "/":
 		return nil
 	}
 	return errors.New("must be s3://bucket/prefix, or file:// and the absolute path of a folder, such as file:///mnt/backup")
@@ -45,18 +46,17 @@ func (b Backup) check(dataDir string) error {
 	if err := CheckBackupAddress(b.To); err != nil {
 		return fmt.Errorf("backup.to: %w", err)
 	}
-	folder, isFolder := strings.CutPrefix(b.To, "file://")
-	if !isFolder {
-		return nil
+	u, err := url.Parse(b.To)
+	if err != nil || u.Scheme != "file" {
+		return nil //nolint:nilerr // it was checked above
 	}
 	if key := b.keyOfS3(); key != "" {
 		return fmt.Errorf("%s: is for S3, but backup.to is a folder", key)
 	}
-	dataDir, err := filepath.Abs(dataDir)
-	if err != nil {
+	if dataDir, err = filepath.Abs(dataDir); err != nil {
 		return fmt.Errorf("data.dir: %w", err)
 	}
-	if within, err := filepath.Rel(dataDir, filepath.FromSlash(folder)); err == nil && filepath.IsLocal(within) {
+	if within, err := filepath.Rel(dataDir, filepath.FromSlash(u.Path)); err == nil && filepath.IsLocal(within) {
 		return errors.New("backup.to: is in the data folder, with which it would be lost: name a folder on another disk")
 	}
 	return nil

@@ -57,9 +57,9 @@ type Data struct {
 type Backup struct {
 	To        string        `koanf:"to" doc:"Where everything that is committed is copied to: s3://bucket/prefix, or file:///folder on another disk. Needs data.dir. Empty: nowhere."`
 	Endpoint  string        `koanf:"endpoint" validate:"omitempty,http_url" doc:"Address of an S3 service, such as https://minio.example.com:9000. Empty: that of Amazon."`
-	Region    string        `koanf:"region" doc:"Region of the bucket, such as eu-central-1. Empty: AWS_REGION, or else us-east-1."`
-	AccessKey string        `koanf:"access_key" doc:"Id of the key to the bucket. Empty: AWS_ACCESS_KEY_ID."`
-	SecretKey string        `koanf:"secret_key" secret:"true" doc:"The key to the bucket. Empty: AWS_SECRET_ACCESS_KEY."`
+	Region    string        `koanf:"region" doc:"Region of the bucket, such as eu-central-1. Empty: AWS_REGION, or what the service answers."`
+	AccessKey string        `koanf:"access_key" doc:"Id of the key to the bucket. Empty: the key is that of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, of ~/.aws/credentials, or of the machine's role."`
+	SecretKey string        `koanf:"secret_key" secret:"true" doc:"The key to the bucket, with backup.access_key."`
 	Interval  time.Duration `koanf:"interval" validate:"min=100ms,max=1m" doc:"How often what was committed since is copied, 100ms to 1m. Each time is a write to backup.to; nothing is written if nothing was committed."`
 	Retain    time.Duration `koanf:"retain" validate:"min=24h,max=8760h" doc:"How far back the database can be restored, 24h to 8760h, and how long erased users stay in the copies: every state of the last day, and one for each hour before."`
 	MaxLag    Size          `koanf:"max_lag" validate:"min=1000000" doc:"Most of what waits in the data folder while backup.to can't be written, at least 1 MB. Above it, what waits is deleted, and a copy of the whole database follows once it can."`

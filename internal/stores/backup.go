@@ -239,11 +239,12 @@ func (c *fileConn) texts(ctx context.Context, query string) (list []string, err 
 	return list, errors.Join(err, rows.Close())
 }
 
-// Prepare copies a backup into the folder, beside its database, checks it and opens it there, with
-// the schema applied. After the Stores were closed, Replace puts it in place of the database, or Discard
-// removes it. progress is told how many bytes were copied. Its errors are one line for people.
-func (f *Folder) Prepare(ctx context.Context, clock models.Clock, path string, progress func(copied int64)) (*Stores, error) {
-	if err := f.copyBackup(ctx, path, progress); err != nil {
+// Prepare lets write make a database in a file of the folder, which is empty, checks it and opens it
+// there, with the schema applied. After the Stores were closed, Replace puts it in place of the folder's,
+// or Discard removes it, as the next Prepare does. name is what errors call it, which are one line for
+// people; those of write are returned as they are.
+func (f *Folder) Prepare(ctx context.Context, clock models.Clock, name string, write func(ctx context.Context, to *os.File) error) (*Stores, error) {
+	if err := f.writeCopy(ctx, write); err != nil {
 		return nil, err
 	}
 	failpoint.Hit("restore.copied")
@@ -263,34 +264,42 @@ func (f *Folder) Prepare(ctx context.Context, clock models.Clock, path string, p
 		}
 	}
 	prepared.Close()
-	return nil, fmt.Errorf("%s %w", path, err)
+	return nil, fmt.Errorf("%s %w", name, err)
 }
 
-// copyBackup copies a backup to the disk.
-func (f *Folder) copyBackup(ctx context.Context, path string, progress func(copied int64)) error {
-	for _, suffix := range logs {
-		if info, err := os.Stat(path + suffix); err == nil && info.Size() > 0 {
-			return fmt.Errorf("%s is no backup, but a database with a log: %s is beside it", path, path+suffix)
-		}
-	}
-	from, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
+// writeCopy writes a new copy to the disk.
+func (f *Folder) writeCopy(ctx context.Context, write func(ctx context.Context, to *os.File) error) error {
 	name, err := f.newCopy()
 	if err != nil {
 		return err
 	}
-	to, err := os.OpenFile(name, os.O_WRONLY, 0)
+	to, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	_, err = Copy(ctx, to, from, progress)
-	if err == nil {
+	if err = write(ctx, to); err == nil {
 		err = to.Sync()
 	}
 	return errors.Join(err, to.Close())
+}
+
+// FromBackup returns what Prepare writes a file of Backup with. progress is told how many bytes were
+// copied.
+func FromBackup(path string, progress func(copied int64)) func(ctx context.Context, to *os.File) error {
+	return func(ctx context.Context, to *os.File) error {
+		for _, suffix := range logs {
+			if info, err := os.Stat(path + suffix); err == nil && info.Size() > 0 {
+				return fmt.Errorf("%s is no backup, but a database with a log: %s is beside it", path, path+suffix)
+			}
+		}
+		from, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer from.Close()
+		_, err = Copy(ctx, to, from, progress)
+		return err
+	}
 }
 
 // Copy copies all of from, until ctx ends, and returns how many bytes. progress is told after each MB how

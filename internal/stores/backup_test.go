@@ -109,7 +109,7 @@ func TestADamagedDatabaseIsNotBackedUp(t *testing.T) {
 // restored puts a backup in place of a locked folder's database.
 func restored(t *testing.T, f *stores.Folder, path string) error {
 	t.Helper()
-	s, err := f.Prepare(t.Context(), testenv.NewClock(testenv.Noon).Now, path, func(int64) {})
+	s, err := f.Prepare(t.Context(), testenv.NewClock(testenv.Noon).Now, path, stores.FromBackup(path, func(int64) {}))
 	if err != nil {
 		return errors.Join(err, f.Discard())
 	}
