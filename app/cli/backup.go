@@ -7,13 +7,16 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"stepboard/app"
 	"stepboard/config"
+	"stepboard/internal/backups"
 	"stepboard/internal/failpoint"
 	"stepboard/internal/stores"
+	"stepboard/models"
 	"stepboard/services/operations/erasure"
 )
 
@@ -79,31 +82,50 @@ func (p *program) backup(ctx context.Context, a *app.App, path string) error {
 }
 
 func (p *program) restoreCommand() *cobra.Command {
-	var erasures string
-	var none bool
+	r := &restoration{program: p}
+	var at string
 	cmd := &cobra.Command{
-		Use:   "restore FILE",
+		Use:   "restore [FILE]",
 		Short: "Put a backup in place of a data folder's database",
-		Long: "Put a file of `stepboard backup` in place of a data folder's database, which nobody may serve meanwhile. Users\n" +
-			"who were erased since are erased again, as far as the replaced database or a file of\n" +
+		Long: "Put a file of `stepboard backup`, or what serve has copied to backup.to, in place of a data folder's database,\n" +
+			"which nobody may serve meanwhile. With --at it is the database as of then. Users who were erased since are\n" +
+			"erased again, as far as the replaced database, the newest copy of --from or a file of\n" +
 			"`stepboard erasures export` has their erasures. If the command fails, or is killed, the folder has one of\n" +
 			"the two databases, complete, or none if it had none. The file secret of the folder stays.",
-		Args: cobra.ExactArgs(1),
-		RunE: p.run(func(ctx context.Context, args []string) error {
-			cfg, err := p.load()
-			if err != nil {
-				return err
-			}
-			if cfg.Data.Dir == "" {
-				return errors.New("restore is for data folders: name one with --data")
-			}
-			r := &restoration{program: p, cfg: cfg, backup: args[0], erasures: erasures, none: none}
-			return r.run(ctx)
-		}),
+		Args: cobra.MaximumNArgs(1),
 	}
-	cmd.Flags().StringVar(&erasures, "erasures", "", "also erase the users whose erasures are in this file")
-	cmd.Flags().BoolVar(&none, "no-erasures", false, "restore although nobody knows who was erased since the backup")
+	cmd.Flags().StringVar(&r.from, "from", "", "instead of FILE: where serve has copied the database to, as in backup.to")
+	cmd.Flags().StringVar(&at, "at", "", `with --from: as of when, such as 2026-11-20T18:30:00+08:00 (default the newest)`)
+	cmd.Flags().StringVar(&r.erasures, "erasures", "", "also erase the users whose erasures are in this file")
+	cmd.Flags().BoolVar(&r.none, "no-erasures", false, "restore although nobody knows who was erased since the backup")
 	cmd.MarkFlagsMutuallyExclusive("erasures", "no-erasures")
+	run := p.run(func(ctx context.Context, _ []string) (err error) {
+		if r.cfg, err = p.load(); err != nil {
+			return err
+		}
+		if r.cfg.Data.Dir == "" {
+			return errors.New("restore is for data folders: name one with --data")
+		}
+		return r.run(ctx)
+	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if (len(args) == 1) == (r.from != "") {
+			return errors.New("name a file, or with --from where the database was copied to")
+		}
+		if r.from == "" {
+			r.from = args[0]
+			r.isFile = true
+		}
+		if at != "" {
+			if r.isFile {
+				return errors.New("--at is for --from: a file has one state")
+			}
+			if r.at, err = time.Parse(time.RFC3339, at); err != nil {
+				return fmt.Errorf("--at: %q is no time with its zone, such as 2026-11-20T18:30:00+08:00", at)
+			}
+		}
+		return run(cmd, args)
+	}
 	return cmd
 }
 
@@ -111,13 +133,24 @@ func (p *program) restoreCommand() *cobra.Command {
 type restoration struct {
 	*program
 
-	cfg              config.Config
-	backup, erasures string // files
-	none             bool
-	folder           *stores.Folder
+	cfg      config.Config
+	from     string // a file, or the address of a target
+	isFile   bool
+	at       time.Time // of a target; zero for the newest
+	erasures string    // a file
+	none     bool
+
+	folder   *stores.Folder
+	target   backups.Target // nil for a file
+	restored backups.Restored
 }
 
 func (r *restoration) run(ctx context.Context) (err error) {
+	if !r.isFile {
+		if r.target, err = openTarget(r.cfg, r.from); err != nil {
+			return fmt.Errorf("--from: %w", err)
+		}
+	}
 	r.folder, err = stores.LockFolder(r.cfg.Data.Dir)
 	if errors.Is(err, stores.ErrFolderInUse) {
 		return fmt.Errorf("%w: stop that first", err)
@@ -136,7 +169,8 @@ func (r *restoration) run(ctx context.Context) (err error) {
 	if err := r.folder.Replace(); err != nil {
 		return errors.Join(err, r.folder.Discard(), r.folder.Undo())
 	}
-	fmt.Fprintf(r.stdout, "%s was restored to data folder %s; %d users are erased again\n", r.backup, r.folder.Dir, erased)
+	fmt.Fprintf(r.stdout, "%s was restored to data folder %s; %d users are erased again\n", r.from, r.folder.Dir, erased)
+	r.printRestored()
 	if _, err := os.Stat(r.folder.Path(secretName)); err != nil && r.cfg.Auth.None() {
 		fmt.Fprintf(r.stdout, "There is no %s: put the former one there, or serve makes another and refuses the tokens of users.\n",
 			filepath.Join(r.folder.Dir, secretName))
@@ -144,42 +178,125 @@ func (r *restoration) run(ctx context.Context) (err error) {
 	return nil
 }
 
+// printRestored prints what was restored of a target.
+func (r *restoration) printRestored() {
+	if r.isFile {
+		return
+	}
+	fmt.Fprintf(r.stdout, "It is the database as of %s, of generation %d.\n", utc(r.restored.Time), r.restored.Generation)
+	if r.restored.Unfinished > 0 {
+		fmt.Fprintf(r.stdout, "Generation %d has no full copy yet: nothing that was committed in it is restored.\n", r.restored.Unfinished)
+	}
+}
+
 // prepare makes the database that is to replace the folder's, and returns how many users are erased
 // again in it.
 func (r *restoration) prepare(ctx context.Context) (erased int64, err error) {
+	var later []laterState
+	if !r.at.IsZero() {
+		later = append(later, r.newest(ctx))
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+	}
 	o := app.Options{Config: r.cfg, Log: r.newLogger(r.cfg.Log), Clock: newClock(r.cfg), KeepStoredBoards: true}
-	line := r.progressLine()
-	o.Stores, err = r.folder.Prepare(ctx, o.Clock, r.backup, func(n int64) { line.Show("%d MB read", n>>20) })
-	line.Clear()
-	if err != nil {
+	if o.Stores, r.restored, err = r.make(ctx, r.at); err != nil {
 		return 0, err
 	}
 	a, err := startApp(ctx, o)
 	if err != nil {
-		return 0, fmt.Errorf("%s: %w", r.backup, err)
+		return 0, fmt.Errorf("%s: %w", r.from, err)
 	}
-	erased, err = r.erase(ctx, a)
+	erased, err = r.erase(ctx, a, append(later, r.replaced(ctx)))
 	return erased, errors.Join(err, a.Close())
 }
 
-// erase erases the users again who were erased since the backup.
-func (r *restoration) erase(ctx context.Context, a *app.App) (erased int64, err error) {
-	replaced, unknown := r.replaced(ctx)
-	if unknown == nil {
-		erased, err = a.TakeOver(ctx, replaced)
-		if errors.Is(err, erasure.ErrUnrelated) {
-			unknown, err = err, nil
+// make makes a database in the folder, beside its own, of the file or of the target's state as of a
+// time, the newest for zero.
+func (r *restoration) make(ctx context.Context, at time.Time) (st *stores.Stores, restored backups.Restored, err error) {
+	line := r.progressLine()
+	defer line.Clear()
+	write := stores.FromBackup(r.from, func(n int64) { line.Show("%d MB read", n>>20) })
+	if !r.isFile {
+		write = func(ctx context.Context, path string) (err error) {
+			restored, err = backups.Restore(ctx, r.target, path, at, func(p backups.Progress) {
+				line.Show("%d MB in %d objects read", p.Bytes>>20, p.Objects)
+			})
+			if errors.Is(err, backups.ErrNoCopy) {
+				return fmt.Errorf("%s %w", r.from, err)
+			}
+			return models.Wrap("restore from "+r.from, err)
 		}
 	}
-	if unknown != nil && r.erasures == "" && !r.none {
-		return 0, fmt.Errorf("nobody knows who was erased since %s was made, as the database of data folder %s %w: "+
-			"name a file of `stepboard erasures export` with --erasures, or use --no-erasures", r.backup, r.folder.Dir, unknown)
+	st, err = r.folder.Prepare(ctx, newClock(r.cfg), r.from, write)
+	return st, restored, err
+}
+
+// laterState is a database that may be a later state of the restored one.
+type laterState struct {
+	name string
+	has  *app.Replaced
+	err  error // why it can't be used, after the name; nil if it can
+}
+
+// newest reads the newest state of the target.
+func (r *restoration) newest(ctx context.Context) laterState {
+	later := laterState{name: "the newest copy of " + r.from}
+	st, _, err := r.make(ctx, time.Time{})
+	if err == nil {
+		later.has, err = app.ReadReplaced(ctx, st)
+		err = errors.Join(err, st.Close())
 	}
-	if unknown != nil && err == nil {
-		_, err = a.TakeOver(ctx, nil)
-	}
+	later.err = models.Wrap("can't be read", err)
+	return later
+}
+
+// replaced reads the folder's database and closes it.
+func (r *restoration) replaced(ctx context.Context) laterState {
+	later := laterState{name: "the database of data folder " + r.folder.Dir}
+	old, err := r.folder.OpenReplaced(ctx, newClock(r.cfg))
 	if err != nil {
-		return erased, err
+		later.err = err
+		return later
+	}
+	later.has, err = app.ReadReplaced(ctx, old)
+	later.err = models.Wrap("can't be read", errors.Join(err, old.Close()))
+	return later
+}
+
+// erase erases the users again who were erased since the backup.
+func (r *restoration) erase(ctx context.Context, a *app.App, later []laterState) (erased int64, err error) {
+	known := !r.isFile && r.at.IsZero() // nothing of the target is later
+	taken := false
+	var unknown []error
+	for _, l := range later {
+		failed := l.err
+		if failed == nil {
+			var n int64
+			n, failed = a.TakeOver(ctx, l.has)
+			erased += n
+			if failed == nil {
+				taken = true
+				continue
+			}
+			if !errors.Is(failed, erasure.ErrUnrelated) {
+				return erased, failed
+			}
+		}
+		unknown = append(unknown, fmt.Errorf("%s %w", l.name, failed))
+	}
+	if !known && !taken && r.erasures == "" && !r.none {
+		since := r.from + " was made"
+		if !r.at.IsZero() {
+			since = utc(r.at)
+		}
+		return 0, fmt.Errorf("nobody knows who was erased since %s, as %w: "+
+			"name a file of `stepboard erasures export` with --erasures, or use --no-erasures", since, errors.Join(unknown...))
+	}
+	if !taken {
+		if _, err := a.TakeOver(ctx, nil); err != nil {
+			return 0, err
+		}
 	}
 	if r.erasures != "" {
 		n, err := r.eraseAgain(ctx, a, r.erasures)
@@ -194,17 +311,4 @@ func (r *restoration) erase(ctx context.Context, a *app.App) (erased int64, err 
 	}
 	_, err = a.Erasure.Run(ctx) // nothing of them is sent at the first start
 	return erased, err
-}
-
-// replaced reads the folder's database and closes it. The error says in what state that is.
-func (r *restoration) replaced(ctx context.Context) (*app.Replaced, error) {
-	old, err := r.folder.OpenReplaced(ctx, newClock(r.cfg))
-	if err != nil {
-		return nil, err
-	}
-	replaced, err := app.ReadReplaced(ctx, old)
-	if err = errors.Join(err, old.Close()); err != nil {
-		return nil, fmt.Errorf("can't be read: %w", err)
-	}
-	return replaced, nil
 }

@@ -62,6 +62,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		p.withSettings(p.serveCommand()),
 		p.withSettings(p.healthCommand()),
 		p.withSettings(p.restoreCommand()),
+		p.withSettings(p.backupsCommand()),
 		p.migrateCommand(),
 		p.withSettings(p.moveCommand()),
 		p.withSettings(p.tokenCommand()),
@@ -119,7 +120,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(*cobra.Command, []string) error {
-			return errors.New("name a command: demo, serve, health, migrate, move, archive, import, rebuild, dead-letters, correct, reviews, holds, upload-address, webhooks, cursors, erasures, backup, restore, token, config, openapi or version")
+			return errors.New("name a command: demo, serve, health, migrate, move, archive, import, rebuild, dead-letters, correct, reviews, holds, upload-address, webhooks, cursors, erasures, backup, backups, restore, token, config, openapi or version")
 		},
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}

@@ -29,6 +29,14 @@ func (p *program) configCommand() *cobra.Command {
 				fmt.Fprintln(p.stdout, "the settings are good")
 				return nil
 			}
+			if cfg.Backup.To != "" {
+				found, err := checkTarget(ctx, cfg)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(p.stdout, "the settings are good; %s\n", found)
+				return nil
+			}
 			if cfg.Data.Dir != "" {
 				fmt.Fprintln(p.stdout, "the settings are good, and name no servers")
 				return nil
@@ -40,7 +48,7 @@ func (p *program) configCommand() *cobra.Command {
 			return nil
 		}),
 	}
-	check.Flags().BoolVar(&connect, "connect", false, "also check the servers that the settings name: that they answer, their versions and rights")
+	check.Flags().BoolVar(&connect, "connect", false, "also check the servers that the settings name: that they answer, their versions and rights; and backup.to: that it can be listed")
 	show := &cobra.Command{
 		Use:   "print",
 		Short: "Print the effective settings, with secrets hidden",

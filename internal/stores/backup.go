@@ -239,12 +239,16 @@ func (c *fileConn) texts(ctx context.Context, query string) (list []string, err 
 	return list, errors.Join(err, rows.Close())
 }
 
-// Prepare lets write make a database in a file of the folder, which is empty, checks it and opens it
-// there, with the schema applied. After the Stores were closed, Replace puts it in place of the folder's,
-// or Discard removes it, as the next Prepare does. name is what errors call it, which are one line for
-// people; those of write are returned as they are.
-func (f *Folder) Prepare(ctx context.Context, clock models.Clock, name string, write func(ctx context.Context, to *os.File) error) (*Stores, error) {
-	if err := f.writeCopy(ctx, write); err != nil {
+// Prepare lets write make a database, in a file that is empty, in a folder beside the folder's own one,
+// checks it and opens it there, with the schema applied. After the Stores were closed, Replace puts it in
+// place of the folder's, or Discard removes it, as the next Prepare does. name is what errors call it,
+// which are one line for people; those of write are returned as they are.
+func (f *Folder) Prepare(ctx context.Context, clock models.Clock, name string, write func(ctx context.Context, path string) error) (*Stores, error) {
+	path, err := f.newCopy()
+	if err != nil {
+		return nil, err
+	}
+	if err := write(ctx, path); err != nil {
 		return nil, err
 	}
 	failpoint.Hit("restore.copied")
@@ -252,9 +256,9 @@ func (f *Folder) Prepare(ctx context.Context, clock models.Clock, name string, w
 	if err != nil {
 		return nil, err
 	}
-	err = checkSchema(ctx, clock, prepared.Path(databaseFile))
+	err = checkSchema(ctx, clock, path)
 	if err == nil {
-		err = checkCopy(ctx, prepared.Path(databaseFile))
+		err = checkCopy(ctx, path)
 	}
 	if err == nil {
 		var s *Stores
@@ -267,38 +271,29 @@ func (f *Folder) Prepare(ctx context.Context, clock models.Clock, name string, w
 	return nil, fmt.Errorf("%s %w", name, err)
 }
 
-// writeCopy writes a new copy to the disk.
-func (f *Folder) writeCopy(ctx context.Context, write func(ctx context.Context, to *os.File) error) error {
-	name, err := f.newCopy()
-	if err != nil {
-		return err
-	}
-	to, err := os.OpenFile(name, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	if err = write(ctx, to); err == nil {
-		err = to.Sync()
-	}
-	return errors.Join(err, to.Close())
-}
-
-// FromBackup returns what Prepare writes a file of Backup with. progress is told how many bytes were
-// copied.
-func FromBackup(path string, progress func(copied int64)) func(ctx context.Context, to *os.File) error {
-	return func(ctx context.Context, to *os.File) error {
+// FromBackup returns what Prepare copies a file of Backup with, to the disk. progress is told how many
+// bytes were copied.
+func FromBackup(backup string, progress func(copied int64)) func(ctx context.Context, path string) error {
+	return func(ctx context.Context, path string) error {
 		for _, suffix := range logs {
-			if info, err := os.Stat(path + suffix); err == nil && info.Size() > 0 {
-				return fmt.Errorf("%s is no backup, but a database with a log: %s is beside it", path, path+suffix)
+			if info, err := os.Stat(backup + suffix); err == nil && info.Size() > 0 {
+				return fmt.Errorf("%s is no backup, but a database with a log: %s is beside it", backup, backup+suffix)
 			}
 		}
-		from, err := os.Open(path)
+		from, err := os.Open(backup)
 		if err != nil {
 			return err
 		}
 		defer from.Close()
+		to, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
 		_, err = Copy(ctx, to, from, progress)
-		return err
+		if err == nil {
+			err = to.Sync()
+		}
+		return errors.Join(err, to.Close())
 	}
 }
 

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stepboard/config"
+	"stepboard/internal/backups"
+)
+
+func (p *program) backupsCommand() *cobra.Command {
+	var from string
+	cmd := &cobra.Command{
+		Use:   "backups",
+		Short: "List what serve has copied elsewhere of a data folder's database",
+		Long: "List what serve has copied to backup.to: for each generation its number, when it began and on which machine,\n" +
+			"from when until when the database can be restored, how many full copies and objects it has, and their bytes.",
+		RunE: p.run(func(ctx context.Context, _ []string) error {
+			cfg, err := p.load()
+			if err != nil {
+				return err
+			}
+			if from == "" {
+				from = cfg.Backup.To
+			}
+			if from == "" {
+				return errors.New("nothing is copied anywhere: set backup.to, or name a target with --from")
+			}
+			target, err := openTarget(cfg, from)
+			if err != nil {
+				return fmt.Errorf("--from: %w", err)
+			}
+			chains, err := backups.Describe(ctx, target)
+			if err != nil {
+				return fmt.Errorf("read %s: %w", from, err)
+			}
+			p.printChains(from, chains)
+			return nil
+		}),
+	}
+	cmd.Flags().StringVar(&from, "from", "", "where the database was copied to (default backup.to)")
+	return cmd
+}
+
+// openTarget returns the target of an address, with the keys of the settings.
+func openTarget(cfg config.Config, address string) (backups.Target, error) {
+	b := cfg.Backup
+	return backups.Open(backups.Options{To: address, Endpoint: b.Endpoint, Region: b.Region, AccessKey: b.AccessKey, SecretKey: b.SecretKey})
+}
+
+// printChains prints a line for each generation, and what is wrong with it.
+func (p *program) printChains(from string, chains []backups.Chain) {
+	if len(chains) == 0 {
+		fmt.Fprintf(p.stdout, "%s has no copies\n", from)
+		return
+	}
+	fmt.Fprintln(p.stdout, "generation\tbegan\thost\tfrom\tto\tfull copies\tobjects\tbytes")
+	for _, c := range chains {
+		fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n",
+			c.Number, utc(c.BeganAt), c.Host, utc(c.First), utc(c.Last), len(c.Fulls), c.Objects, c.Bytes)
+	}
+	for _, c := range chains {
+		if c.Missing != "" {
+			fmt.Fprintf(p.stdout, "generation %d lacks %s\n", c.Number, c.Missing)
+		}
+	}
+}
+
+// utc returns a time as text, to the millisecond; - for none.
+func utc(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano)
+}
+
+// checkTarget asks a target what it has, and returns that in words.
+func checkTarget(ctx context.Context, cfg config.Config) (string, error) {
+	target, err := openTarget(cfg, cfg.Backup.To)
+	if err != nil {
+		return "", fmt.Errorf("backup.to: %w", err)
+	}
+	chains, err := backups.Describe(ctx, target)
+	if err != nil {
+		return "", fmt.Errorf("backup.to: %w", err)
+	}
+	for i := len(chains) - 1; i >= 0; i-- {
+		if c := chains[i]; !c.Last.IsZero() {
+			return fmt.Sprintf("backup.to has %d generations, of which the database can be restored as of %s", len(chains), utc(c.Last)), nil
+		}
+	}
+	return "backup.to answers, and has no full copy yet", nil
+}
