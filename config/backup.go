@@ -34,8 +34,8 @@ func (b Backup) check(dataDir string) error {
 	if (b.AccessKey == "") != (b.SecretKey == "") {
 		return errors.New("backup.access_key: is set beside backup.secret_key, or neither of them")
 	}
-	if u, err := url.Parse(b.Endpoint); err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("backup.endpoint: must have no user, query or fragment")
+	if u, err := url.Parse(b.Endpoint); err != nil || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("backup.endpoint: must have no user, path, query or fragment")
 	}
 	if b.To == "" {
 		return nil

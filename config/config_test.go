@@ -244,6 +244,7 @@ func TestBadValuesNameTheKey(t *testing.T) {
 		{"backup: {secret_key: hunter22}", "backup.access_key: is set beside backup.secret_key"},
 		{"backup: {endpoint: minio.example.com}", "backup.endpoint: must be an http or https address"},
 		{"backup: {endpoint: 'https://id:hunter22@minio.example.com'}", "backup.endpoint: must have no user"},
+		{"backup: {endpoint: 'https://minio.example.com/bucket'}", "backup.endpoint: must have no user, path"},
 		{"backup: {interval: 99ms}", "backup.interval: must be at least 100ms, not 99ms"},
 		{"backup: {interval: 2m}", "backup.interval: must be at most 1m"},
 		{"backup: {retain: 23h}", "backup.retain: must be at least 24h"},
