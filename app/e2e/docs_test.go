@@ -34,6 +34,9 @@ var notCommands = []struct{ doc, line, why string }{
 	{"docs/guide.md", "let typed = HKQuery.predicateForObjects(", "Swift for HealthKit"},
 	{"docs/guide.md", "val day = TimeRangeFilter.between(", "Kotlin for Health Connect"},
 	{"docs/operations.md", "location /", "settings of nginx"},
+	{"docs/operations.md", "data: {dir: /var/lib/stepboard}", "settings"},
+	{"docs/operations.md", "[Service]", "settings of systemd"},
+	{"docs/operations.md", "stepboard backups --from s3://", "TestPractisedRestore runs them, with copies that are there"},
 	{"docs/architecture.md", "composite = points × 2^T + (2^T - 1 - t)", "a formula"},
 }
 
