@@ -9,7 +9,6 @@ import (
 
 	"stepboard/app"
 	"stepboard/config"
-	"stepboard/internal/backups"
 	"stepboard/internal/pause"
 	"stepboard/internal/shipping"
 	"stepboard/internal/stores"
@@ -35,7 +34,7 @@ func openStores(ctx context.Context, o *app.Options) (err error) {
 
 // openShipped opens a data folder whose database is copied to backup.to.
 func openShipped(ctx context.Context, o *app.Options) error {
-	target, err := openTarget(o.Config.Backup, o.Config.Backup.To)
+	target, err := openTarget(o.Config, o.Config.Backup.To)
 	if err != nil {
 		return fmt.Errorf("backup.to: %w", err)
 	}
@@ -57,11 +56,6 @@ func openShipped(ctx context.Context, o *app.Options) error {
 		return errors.Join(err, o.Stores.Close())
 	}
 	return nil
-}
-
-// openTarget opens a target with the keys of the settings.
-func openTarget(b config.Backup, address string) (backups.Target, error) {
-	return backups.Open(backups.Options{To: address, Endpoint: b.Endpoint, Region: b.Region, AccessKey: b.AccessKey, SecretKey: b.SecretKey})
 }
 
 // buildApp checks the stores of o and builds the service on them. It sets o's verifier of tokens.

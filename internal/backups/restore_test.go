@@ -610,3 +610,28 @@ func FuzzRestore(f *testing.F) {
 		}
 	})
 }
+
+// A state that follows another one than the state before it ends a restore: two processes have
+// written one chain.
+func TestAChainOfTwoWriters(t *testing.T) {
+	t.Parallel()
+	mine, others := backupstest.NewMemory(), backupstest.NewMemory()
+	database := bytes.Repeat([]byte{1}, 2*pageSize)
+	for writer, target := range []*backupstest.Memory{mine, others} {
+		c := backupstest.NewChain(t, target, 1, pageSize, testenv.Noon, database)
+		c.Full()
+		for state := range 2 {
+			database = bytes.Clone(database)
+			database[0] = byte(10*writer + state)
+			c.Commit(testenv.Noon.Add(time.Duration(state+1)*time.Second), database)
+		}
+		database[0] = 1
+	}
+	last := backups.EachObject(1, 3)
+	mine.Replace(last, others.Object(last))
+	_, _, err := restore(t, mine, time.Time{})
+	var incomplete *backups.IncompleteError
+	if !errors.As(err, &incomplete) || incomplete.Object != last || !incomplete.Until.Equal(testenv.Noon.Add(time.Second)) {
+		t.Errorf("error %v", err)
+	}
+}
