@@ -68,8 +68,10 @@ var ErrNoCopy = errors.New("has no complete copy of a database")
 // Restore writes the database as it was at a time, or the newest one if at is zero, into a file, which
 // exists, and syncs it. It takes the highest generation that had a full copy by then. What it writes
 // was checked by the checksums of each object, and of the whole database. An object that is missing
-// or damaged is gone around, if others have the same changes; otherwise Restore returns a *damagedError,
-// or an *IncompleteError. After an error the file is no database. It keeps at most 32 MB in memory.
+// or damaged is gone around if others have the same changes. Otherwise the error names it: it is an
+// *IncompleteError if an earlier time can be restored. Others are a *TooEarlyError and ErrNoCopy. After
+// an error the file is no database. Requests that fail are repeated for some seconds. At most 16 are made
+// at a time, and at most about 32 MB kept in memory.
 // progress is told after each object.
 func Restore(ctx context.Context, t Target, path string, at time.Time, progress func(Progress)) (Restored, error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
