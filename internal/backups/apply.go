@@ -101,7 +101,7 @@ func (r *restorer) applyStep(ctx context.Context, s step, b body) (later bool, e
 // applyLarge applies an object while it is read. After an error of reading it begins again: what it
 // has written already is written once more.
 func (r *restorer) applyLarge(ctx context.Context, s step) (later bool, bytes int64, err error) {
-	err = again(ctx, func() error {
+	err = again(ctx, r.t, func() error {
 		from, err := r.t.Read(ctx, s.name)
 		if errors.Is(err, ErrNotFound) {
 			return damaged(s.name, "%w", err)

@@ -40,7 +40,7 @@ var namePattern = regexp.MustCompile(`^(\d{8,19})/(?:generation\.json|(full|each
 // listings lists the generations of a target, or only one if a folder is given.
 func listings(ctx context.Context, t Target, folder string) (map[uint64]*listing, error) {
 	var objects []Object
-	err := again(ctx, func() (err error) {
+	err := again(ctx, t, func() (err error) {
 		objects, err = t.List(ctx, folder)
 		return err
 	})
@@ -164,6 +164,7 @@ type Chain struct {
 // Describe describes the generations of a target, from the first on, as far as the list has them. It
 // lists all objects, and reads a few of each generation.
 func Describe(ctx context.Context, t Target) (chains []Chain, err error) {
+	t = patient{t}
 	all, numbers, err := generations(ctx, t)
 	if err != nil {
 		return nil, err
@@ -253,8 +254,14 @@ func damaged(name, format string, values ...any) error {
 	return &damagedError{name, fmt.Errorf(format, values...)}
 }
 
-// again repeats a request that fails for a while: for ten seconds.
-func again(ctx context.Context, do func() error) error {
+// patient is a target whose requests are repeated, for people who wait for a restore.
+type patient struct{ Target }
+
+// again repeats a request to a patient target that fails for a while: for ten seconds.
+func again(ctx context.Context, t Target, do func() error) error {
+	if _, ok := t.(patient); !ok {
+		return do()
+	}
 	for wait := 200 * time.Millisecond; ; wait *= 3 {
 		err := do()
 		if err == nil || gone(err) || wait > 10*time.Second {
@@ -268,7 +275,7 @@ func again(ctx context.Context, do func() error) error {
 
 // read reads an object, or only its beginning if it has more bytes than most.
 func read(ctx context.Context, t Target, name string, most int64) (text []byte, err error) {
-	err = again(ctx, func() error {
+	err = again(ctx, t, func() error {
 		body, err := t.Read(ctx, name)
 		if err != nil {
 			return err

@@ -7,7 +7,7 @@
 //	00000003/full/00000000000000a1-000000.ltx, …     the pages of a full copy that began at state a1, in parts
 //	00000003/full/00000000000000a1.json              a Full: that all of its parts are there
 //	00000003/each/00000000000000a2.ltx               the pages that differ between the states a1 and a2
-//	00000003/hour/0000000000000001-0000000000000e10.ltx   the same for all states of an hour, joined
+//	00000003/hour/0000000000000002-0000000000000e10.ltx   the same for all states of an hour, joined
 //
 // A state is what was committed when it was collected; they are numbered from 1 in each generation.
 // Nothing is overwritten.

@@ -81,7 +81,7 @@ func Restore(ctx context.Context, t Target, path string, at time.Time, progress 
 	if !at.IsZero() {
 		at = at.Truncate(time.Millisecond) // as states have it
 	}
-	r := &restorer{t: t, at: at, file: file, progress: progress, bad: make(map[string]error)}
+	r := &restorer{t: patient{t}, at: at, file: file, progress: progress, bad: make(map[string]error)}
 	restored, err := r.restore(ctx)
 	if err == nil {
 		err = file.Sync()

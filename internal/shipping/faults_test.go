@@ -209,6 +209,23 @@ func TestTwoProcesses(t *testing.T) {
 	twin.restore(time.Time{})
 }
 
+// A target that does not have the generation, such as an empty folder where a disk should be, gets another.
+func TestAnotherTarget(t *testing.T) {
+	t.Parallel()
+	w := begun(t)
+	w.close()
+	w.target.set(func() { clear(w.target.objects) })
+	w.open()
+	w.write()
+	w.step()
+	w.step()
+	w.tend()
+	if got := string(w.target.objects[backups.GenerationObject(1)]); !strings.Contains(got, w.s.chain.ID) || !w.s.Status().Whole {
+		t.Errorf("%s, %+v", got, w.s.Status())
+	}
+	w.restore(time.Time{})
+}
+
 // Two processes that begin a generation at once get two, also where writes have no conditions.
 func TestTwoGenerationsAtOnce(t *testing.T) {
 	t.Parallel()
@@ -302,7 +319,7 @@ func TestALongReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 10 {
-		w.grow(6)
+		w.grow(2)
 		w.step()
 		if err := w.st.Checkpoint(t.Context()); err != nil {
 			t.Fatal(err)

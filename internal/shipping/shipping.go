@@ -240,6 +240,11 @@ func (s *Shipper) checkGeneration(ctx context.Context) error {
 	if now := s.o.Clock(); now.Sub(s.checkedAt).Abs() < generationCheck {
 		return nil
 	}
+	if s.checkedAt.IsZero() {
+		if err := s.checkTarget(ctx); err != nil {
+			return err
+		}
+	}
 	_, err := readGeneration(ctx, s.o.Target, s.generation()+1)
 	switch {
 	case err == nil:
@@ -250,6 +255,21 @@ func (s *Shipper) checkGeneration(ctx context.Context) error {
 	default:
 		return fmt.Errorf("look for later generations: %w", err)
 	}
+}
+
+// checkTarget gives the chain up if the target does not have its generation: it may be an empty folder, where
+// a disk should be.
+func (s *Shipper) checkTarget(ctx context.Context) error {
+	found, err := readGeneration(ctx, s.o.Target, s.generation())
+	if err != nil && !errors.Is(err, backups.ErrNotFound) {
+		return fmt.Errorf("read its generation: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.chain != nil && found.ID != s.chain.ID {
+		s.lose(ctx, fmt.Errorf("%s does not have generation %d", s.o.To, s.chain.Generation))
+	}
+	return nil
 }
 
 func (s *Shipper) generation() uint64 {

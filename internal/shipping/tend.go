@@ -440,15 +440,14 @@ func (s *Shipper) deleteOld(ctx context.Context, generation uint64, now time.Tim
 		return err
 	}
 	oldest := now.Add(-s.o.Retain)
-	replaced := false // whether a later generation can be restored as of oldest
+	replaced := false       // whether a later generation can be restored as of oldest
+	var work []func() error // the oldest generation goes first: it must not come back as the latest of a time
 	for _, number := range slices.Backward(numbers) {
 		if number > generation {
 			return s.end()
 		}
 		if replaced {
-			if err := s.deleteGeneration(ctx, number); err != nil {
-				return err
-			}
+			work = append(work, func() error { return s.deleteGeneration(ctx, number) })
 			continue
 		}
 		fulls, err := s.readFulls(ctx, number)
@@ -461,7 +460,10 @@ func (s *Shipper) deleteOld(ctx context.Context, generation uint64, now time.Tim
 				needed, replaced = max(needed, full.First), true
 			}
 		}
-		if err := s.deleteWithin(ctx, number, fulls, needed, now, number == generation); err != nil {
+		work = append(work, func() error { return s.deleteWithin(ctx, number, fulls, needed, now, number == generation) })
+	}
+	for _, do := range slices.Backward(work) {
+		if err := do(); err != nil {
 			return err
 		}
 	}
