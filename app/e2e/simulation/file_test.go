@@ -80,7 +80,12 @@ func (w *world) openTruth() {
 
 // openFolder opens the data folder. All kinds of work pass the gate.
 func (w *world) openFolder(now models.Clock, gate *gate) (*stores.Stores, error) {
-	st, err := stores.OpenFolder(w.t.Context(), w.folder, now)
+	folder, err := stores.LockFolder(w.folder)
+	if err != nil {
+		return nil, err
+	}
+	folder.Ships = true
+	st, err := folder.Open(w.t.Context(), now)
 	if err != nil {
 		return nil, err
 	}
@@ -94,9 +99,11 @@ func (w *world) openFolder(now models.Clock, gate *gate) (*stores.Stores, error)
 	return st, nil
 }
 
-// copyFolder copies the database and its log into another folder, which afterCrash turns to.
+// copyFolder copies the database, its log and what is to be shipped into another folder, which afterCrash
+// turns to.
 func (w *world) copyFolder() {
 	w.copied = w.t.TempDir()
+	check(os.CopyFS(filepath.Join(w.copied, "shipping"), os.DirFS(filepath.Join(w.folder, "shipping"))))
 	for _, name := range []string{databaseName, databaseName + "-wal"} {
 		content, err := os.ReadFile(filepath.Join(w.folder, name))
 		if errors.Is(err, fs.ErrNotExist) {

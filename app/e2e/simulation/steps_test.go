@@ -24,8 +24,8 @@ var rounds = []string{
 // report the real time.
 var realTime = []string{"clock", "status"}
 
-// apart are the parts of the background work that steps about passing, contests and holds do.
-var apart = []string{"passed", "passed streams", "finish", "holds"}
+// apart are the parts of the background work that steps about passing, contests, holds and copies do.
+var apart = []string{"passed", "passed streams", "finish", "holds", "shipping", "copies"}
 
 // event is a step that no replica takes: the passing of time, or a fault.
 type event struct {
@@ -81,6 +81,7 @@ func (w *world) step() {
 	w.contend()
 	w.holdSomething()
 	w.phoneSomething()
+	w.shipSomething()
 	if w.failure != nil {
 		w.failf("%v", w.failure)
 	}

@@ -22,6 +22,7 @@ import (
 	"stepboard/app/e2e/harness"
 	"stepboard/config"
 	"stepboard/internal/concurrent"
+	"stepboard/internal/shipping"
 	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
 	"stepboard/models"
@@ -72,6 +73,7 @@ type world struct {
 	// phoning decides the steps about phones, likewise.
 	phoning  *rand.Rand
 	phones   []*phone
+	copies   copies
 	backup   map[string]key // of the boards' Redis
 	restored bool           // whether Redis ever went back to a backup
 	mu       sync.Mutex
@@ -98,7 +100,9 @@ type replica struct {
 	rounds map[string]func(context.Context) error
 	gate   *gate
 	stores *stores.Stores
-	skew   atomic.Int64 // how far its clock is ahead, in nanoseconds
+	// shipper ships its folder; nil for other stores.
+	shipper *shipping.Shipper
+	skew    atomic.Int64 // how far its clock is ahead, in nanoseconds
 	// staleness is how old its rankings may be; 0 without a near cache.
 	staleness time.Duration
 	// server is the boards' Redis that it has last asked whether something is lost: a number
@@ -145,7 +149,7 @@ func newWorld(t testing.TB, store string, seed uint64) *world {
 		queued: random.IntN(2) == 0, shards: 1 + random.IntN(2), near: random.IntN(2) == 0, receiver: newReceiver(),
 		tokens: make(map[string]string), names: make(map[string]string), rows: make(map[models.UserID]models.RowID),
 		groupIDs: make(map[string]string), operations: make(map[string]int), walking: rand.New(rand.NewPCG(seed, 1)), contesting: rand.New(rand.NewPCG(seed, 2)), holding: rand.New(rand.NewPCG(seed, 3)), phoning: rand.New(rand.NewPCG(seed, 4)),
-		holds: newHoldings(),
+		holds: newHoldings(), copies: newCopies(seed),
 	}
 	check(w.boards.Start())
 	check(w.queue.Start())
@@ -294,6 +298,11 @@ func (w *world) startReplica(r *replica) {
 	r.gate = gate
 	now := func() time.Time { return w.now(r) }
 	r.stores = must(w.connect(now, gate))
+	var ships app.Shipping
+	if w.store == onFile {
+		w.ship(r, now)
+		ships = r.shipper
+	}
 	if w.queued {
 		// The queue's own client gives up after a second.
 		r.stores.Queue = openRedis(w.queue.Addr())
@@ -307,12 +316,15 @@ func (w *world) startReplica(r *replica) {
 	random := rand.New(rand.NewPCG(w.random.Uint64(), 0))
 	built, err := app.Build(w.t.Context(), app.Options{
 		Config: w.config(r), Stores: r.stores, Clock: now, Machine: now, Elapsed: w.clock.Now, Random: random.Int64N,
-		Log: testenv.Log(), Verifier: verifier, Leases: lease.NewLocal(), Roles: app.AllRoles(),
+		Log: testenv.Log(), Verifier: verifier, Leases: lease.NewLocal(), Roles: app.AllRoles(), Shipping: ships,
 	})
 	_, struck := gate.end()
 	if err != nil {
 		verifier.Close()
 		w.letGo()
+		if r.shipper != nil {
+			check(r.shipper.Close())
+		}
 		check(r.stores.Close())
 		if !struck {
 			w.failf("%s does not start: %v", r.name, err)
