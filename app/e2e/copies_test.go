@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -325,5 +327,58 @@ func TestPractisedRestore(t *testing.T) {
 	}
 	if ran != "backups restore serve " {
 		t.Errorf("the document shows %s", ran)
+	}
+}
+
+// A service copies its folder while it is served. What it has acknowledged is there once the copies are not
+// behind, also if the process is killed and the disk fails then, and restarts go on in the same generation.
+func TestADiskThatFails(t *testing.T) {
+	t.Parallel()
+	for name, target := range copyTargets(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "data")
+			settings := append([]string{withSecret, "--backup.to=" + target.address, "--backup.interval=100ms"}, target.flags...)
+			begin := func() *testenv.Command { return testenv.ServeFolder(t, dir, settings...) }
+			befriend := func(pair string) {
+				t.Helper()
+				onFolder(t, dir, "import", "friends", file(t, pair+"\n")).Succeeds(t)
+			}
+			// copied waits until everything that was committed up to now is copied.
+			copied := func(p *testenv.Command) {
+				t.Helper()
+				at := time.Now()
+				testenv.Eventually(t, "everything is copied", func() bool {
+					_, text := harness.Get(t, p.Process, "/metrics")
+					behind := regexp.MustCompile(`(?m)^stepboard_backup_behind_seconds (\S+)$`).FindStringSubmatch(text)
+					seconds := testenv.Must(strconv.ParseFloat(behind[1], 64))
+					return strings.Contains(text, "\nstepboard_backup_whole 1\n") && seconds < time.Since(at).Seconds()
+				})
+			}
+			p := begin()
+			befriend("9 10")
+			copied(p)
+			p.Stop()
+			p = begin()
+			befriend("9 11")
+			copied(p)
+			p.Kill()
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+			printed := target.on(t, dir, "restore", "--from="+target.address).Succeeds(t)
+			if !strings.Contains(printed, ", of generation 1.\n") {
+				t.Errorf("it prints %s", printed)
+			}
+			p = testenv.ServeFolder(t, dir, settings...)
+			defer p.Stop()
+			text := harness.Call(t, p.Process, harness.Token(t, "9", ""), "GET", "/v1/friends", "", http.StatusOK)
+			if !strings.Contains(text, `"10"`) || !strings.Contains(text, `"11"`) {
+				t.Errorf("the friends are %s", text)
+			}
+			testenv.Eventually(t, "the restored folder begins a generation", func() bool {
+				return strings.Contains(target.on(t, t.TempDir(), "backups", "--from="+target.address).Succeeds(t), "\n2\t")
+			})
+		})
 	}
 }
