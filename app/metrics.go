@@ -309,7 +309,7 @@ func newBackupCollector(read func() shipping.Status) prometheus.Collector {
 		return float64(s.FullAt.UnixMilli()) / 1000
 	}
 	return newCollector("stepboard_backup_", read,
-		figure[state]{"behind_seconds", "Age of the oldest commit that is not copied to backup.to; 0 if there is none.", gauge, func(s state) float64 { return s.Behind.Seconds() }, nil},
+		figure[state]{"behind_seconds", "For how long something may have been committed that is not at backup.to: less than backup.interval, usually.", gauge, func(s state) float64 { return s.Behind.Seconds() }, nil},
 		figure[state]{"waiting_bytes", "What waits in the data folder to be copied to backup.to.", gauge, func(s state) float64 { return float64(s.WaitingBytes) }, nil},
 		figure[state]{"whole", "1 if the generation has a full copy, so that it can be restored, otherwise 0.", gauge, func(s state) float64 { return is(s.Whole) }, nil},
 		figure[state]{"superseded", "1 if another process has begun a later generation at backup.to, so that this one copies nothing more, otherwise 0.", gauge,
