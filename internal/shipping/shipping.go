@@ -188,7 +188,8 @@ func (s *Shipper) step(ctx context.Context) error {
 	}
 	began := s.o.Clock()
 	limit := int64(waitingLogSize)
-	if s.first() == 0 {
+	collects := s.first() == 0 // otherwise the log may have more than waits
+	if collects {
 		if err := s.Collect(ctx, true); err != nil {
 			return err
 		}
@@ -198,7 +199,7 @@ func (s *Shipper) step(ctx context.Context) error {
 		err = s.ship(ctx)
 	}
 	s.mu.Lock()
-	if err == nil && len(s.waiting) == 0 && s.status.Whole && s.chain != nil {
+	if err == nil && collects && len(s.waiting) == 0 && s.status.Whole && s.chain != nil {
 		s.shippedAt = began
 	}
 	s.mu.Unlock()
