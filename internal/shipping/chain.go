@@ -292,7 +292,7 @@ func (s *Shipper) claim(ctx context.Context, first start) (uint64, error) {
 }
 
 // Collect implements stores.LogReader.
-func (s *Shipper) Collect(ctx context.Context, wait bool) error {
+func (s *Shipper) Collect(ctx context.Context, wait bool, move func() (all bool, err error)) error {
 	if wait {
 		s.mu.Lock()
 	} else if !s.mu.TryLock() {
@@ -307,26 +307,23 @@ func (s *Shipper) Collect(ctx context.Context, wait bool) error {
 			return err
 		}
 	}
-	if s.chain == nil {
+	if s.chain != nil {
+		err := s.collect(ctx)
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		if err != nil {
+			s.lose(ctx, err)
+		}
+	}
+	if move == nil {
 		return nil
 	}
-	err := s.collect(ctx)
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	if err != nil {
-		s.lose(ctx, err)
-	}
-	return nil
-}
-
-// Moved implements stores.LogReader.
-func (s *Shipper) Moved() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.chain != nil {
+	all, err := move()
+	if all && s.chain != nil {
 		s.moved = s.chain.state
 	}
+	return err
 }
 
 // know finds out which chain the data folder has. It needs the lock.

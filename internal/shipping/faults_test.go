@@ -358,7 +358,7 @@ func TestOnlyCommitsAreShipped(t *testing.T) {
 		t.Fatalf("nothing is in the log before the end: %d bytes", log)
 	}
 	before := w.target.writes
-	if err := w.s.Collect(t.Context(), true); err != nil || w.s.Status().WaitingBytes > 0 {
+	if err := w.s.Collect(t.Context(), true, nil); err != nil || w.s.Status().WaitingBytes > 0 {
 		t.Errorf("%v, %+v", err, w.s.Status())
 	}
 	if err := tx.Rollback(); err != nil {

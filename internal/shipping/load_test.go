@@ -99,6 +99,9 @@ func TestShippingUnderLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if s := w.s.Status(); s.Generation != 1 {
+		t.Errorf("%+v", s)
+	}
 	before, end := 0, now()
 	for i := range 6 {
 		at := whole.Add(end.Sub(whole) * time.Duration(i) / 5)

@@ -136,7 +136,7 @@ func (s *Shipper) Tend(ctx context.Context) error {
 func (s *Shipper) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	err := s.Collect(ctx, true)
+	err := s.Collect(ctx, true, nil)
 	for err == nil && s.first() != 0 {
 		err = s.ship(ctx)
 	}
@@ -190,7 +190,7 @@ func (s *Shipper) step(ctx context.Context) error {
 	limit := int64(waitingLogSize)
 	collects := s.first() == 0 // otherwise the log may have more than waits
 	if collects {
-		if err := s.Collect(ctx, true); err != nil {
+		if err := s.Collect(ctx, true, nil); err != nil {
 			return err
 		}
 		limit = logSize

@@ -29,11 +29,10 @@ const logLimit = 32 << 20
 
 // LogReader has to see what is committed before it is moved from the log into the database.
 type LogReader interface {
-	// Collect reads what the log has gained. An error lets the log stay as it is. With wait it waits
-	// until it can tell; otherwise it may return ErrNotYet.
-	Collect(ctx context.Context, wait bool) error
-	// Moved says that the file of the database has all that was collected. Nobody writes meanwhile.
-	Moved()
+	// Collect reads what the log has gained, and then calls move, if that is not nil, before anybody else
+	// collects. move reports whether the file of the database has everything then. An error before that
+	// lets the log stay as it is. With wait it waits until it can tell; otherwise it may return ErrNotYet.
+	Collect(ctx context.Context, wait bool, move func() (all bool, err error)) error
 }
 
 // ErrNotYet means that a LogReader has not begun to read.
@@ -300,7 +299,7 @@ func (f *file) pinned(ctx context.Context, do func() error) (err error) {
 	if _, err := pin.text(ctx, "SELECT 'x' FROM (SELECT count(*) FROM sqlite_schema)"); err != nil {
 		return f.failed(err)
 	}
-	if err := (*reader).Collect(ctx, true); err != nil {
+	if err := (*reader).Collect(ctx, true, nil); err != nil {
 		return err
 	}
 	return do()
@@ -308,17 +307,20 @@ func (f *file) pinned(ctx context.Context, do func() error) (err error) {
 
 // empty moves the log into the database, over the connection that writes.
 func (f *file) empty(ctx context.Context, writer *fileConn, wait bool) error {
-	reader := f.reader.Load()
-	if reader != nil {
-		if err := (*reader).Collect(ctx, wait); err != nil {
-			return err
-		}
+	if reader := f.reader.Load(); reader != nil {
+		return (*reader).Collect(ctx, wait, func() (bool, error) { return f.truncate(ctx, writer) })
 	}
+	_, err := f.truncate(ctx, writer)
+	return err
+}
+
+// truncate reports whether it has moved the whole log.
+func (f *file) truncate(ctx context.Context, writer *fileConn) (all bool, err error) {
 	f.moving.Lock()
 	defer f.moving.Unlock()
 	// It does not wait for readers: nobody could write.
 	if err := writer.run(ctx, "PRAGMA busy_timeout(0)"); err != nil {
-		return err
+		return false, err
 	}
 	rows, err := writer.query(context.WithoutCancel(ctx), "PRAGMA wal_checkpoint(TRUNCATE)", nil, func(err error) error { return err })
 	var answer *storedRows
@@ -326,13 +328,10 @@ func (f *file) empty(ctx context.Context, writer *fileConn, wait bool) error {
 		answer, err = store(rows)
 	}
 	if err = errors.Join(err, writer.run(ctx, busyTimeout)); err != nil {
-		return err
+		return false, err
 	}
 	busy, frames, moved := answer.rows[0][0], answer.rows[0][1], answer.rows[0][2]
-	if reader != nil && (busy == int64(0) || frames == moved && frames != int64(-1)) {
-		(*reader).Moved()
-	}
-	return nil
+	return busy == int64(0) || frames == moved && frames != int64(-1), nil
 }
 
 // bound moves a log that has become large into the database, over the connection that writes. An error

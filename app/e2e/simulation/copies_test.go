@@ -68,11 +68,19 @@ func (w *world) shipSomething() {
 		return
 	}
 	ctx := w.t.Context()
-	for _, round := range []func(context.Context) error{r.shipper.Step, r.shipper.Tend, r.shipper.Step} {
-		if err := round(ctx); err != nil {
+	step := func() {
+		if err := r.shipper.Step(ctx); err != nil {
 			w.failf("copies: %v", err)
 		}
 	}
+	for step(); r.shipper.Status().WaitingBytes > 0; {
+		step()
+	}
+	step() // a full copy waits for what is not shipped
+	if err := r.shipper.Tend(ctx); err != nil {
+		w.failf("copies: %v", err)
+	}
+	step()
 	if random.IntN(3) > 0 {
 		return
 	}
