@@ -83,13 +83,19 @@ func TestShippingUnderLoad(t *testing.T) {
 		w.s.tended.fullAt = time.Time{}
 		return w.s.Tend(t.Context())
 	})
-	each(func() error { return w.st.Checkpoint(t.Context()) })
-	each(func() error {
-		return w.st.Backup(t.Context(), func(*os.File) error { return nil })
-	})
 	testenv.Eventually(t, "there is a full copy", func() bool { return w.s.Status().Whole })
 	whole := now()
 	service.Fail(backupstest.Faults{Refuse: 20, LoseAnswers: 20})
+	for range 3 {
+		for range 5 {
+			if err := w.st.Checkpoint(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := w.st.Backup(t.Context(), func(*os.File) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	}
 	testenv.Eventually(t, "there are many commits", func() bool { return commits() > 300 })
 	close(stop)
 	done.Wait()

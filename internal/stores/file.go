@@ -175,9 +175,10 @@ func (s *Stores) FileSizes() (database, log int64) {
 	return size(s.file.path), size(s.file.path + "-wal")
 }
 
-// use calls do with a connection, which it takes as jobs do.
+// use calls do with a connection. For the one that writes it waits as uploads do: others would wait for
+// longer later.
 func (f *file) use(ctx context.Context, from *conns, do func(*fileConn) error) error {
-	conn, err := from.take(ctx, priorityJobs, jobPatience)
+	conn, err := from.take(ctx, priorityIncrements, jobPatience)
 	if err != nil {
 		return f.failed(err)
 	}

@@ -318,8 +318,8 @@ func (f *file) empty(ctx context.Context, writer *fileConn, wait bool) error {
 func (f *file) truncate(ctx context.Context, writer *fileConn) (all bool, err error) {
 	f.moving.Lock()
 	defer f.moving.Unlock()
-	// It does not wait for readers: nobody could write.
-	if err := writer.run(ctx, "PRAGMA busy_timeout(0)"); err != nil {
+	// It waits for readers whose calls are about to end, but hardly for others: nobody could write.
+	if err := writer.run(ctx, "PRAGMA busy_timeout(20)"); err != nil {
 		return false, err
 	}
 	rows, err := writer.query(context.WithoutCancel(ctx), "PRAGMA wal_checkpoint(TRUNCATE)", nil, func(err error) error { return err })
