@@ -36,16 +36,22 @@ func Start(t testing.TB, args ...string) *Command {
 // ServeFolder starts `serve` on a data folder and waits until it listens.
 func ServeFolder(t testing.TB, dir string, more ...string) *Command {
 	t.Helper()
-	return serveFolder(t, Binary(), nil, dir, more...)
+	return serveFolder(t, []string{Binary()}, nil, dir, more...)
+}
+
+// ServeFolderIn is ServeFolder under a command, such as strace, that becomes the program.
+func ServeFolderIn(t testing.TB, command []string, dir string, more ...string) *Command {
+	t.Helper()
+	return serveFolder(t, append(command, Binary()), nil, dir, more...)
 }
 
 // serveFolder starts a program's `serve` on a data folder with more variables of the environment.
-func serveFolder(t testing.TB, binary string, env []string, dir string, more ...string) *Command {
+func serveFolder(t testing.TB, program, env []string, dir string, more ...string) *Command {
 	t.Helper()
 	c := &Command{}
 	serving := make(chan string, 1)
-	args := append([]string{"serve", "--data=" + dir, "--http.addr=127.0.0.1:0"}, more...)
-	c.Process = start(t, binary, serving, func(cmd *exec.Cmd) {
+	args := append(append(program[1:], "serve", "--data="+dir, "--http.addr=127.0.0.1:0"), more...)
+	c.Process = start(t, program[0], serving, func(cmd *exec.Cmd) {
 		cmd.Stdout = &c.out
 		cmd.Env = append(os.Environ(), env...)
 	}, args...)

@@ -88,7 +88,7 @@ func RunUntil(t testing.TB, step string, args ...string) *Process {
 // is before it listens, its URL is empty.
 func ServeFolderUntil(t testing.TB, step, dir string, more ...string) *Command {
 	t.Helper()
-	return serveFolder(t, Must(binaryWithFailpoints()), []string{"FAILPOINT=" + step}, dir, more...)
+	return serveFolder(t, []string{Must(binaryWithFailpoints())}, []string{"FAILPOINT=" + step}, dir, more...)
 }
 
 // Killed waits until a process of one of these has been killed at its step.

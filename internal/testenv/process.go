@@ -267,3 +267,6 @@ func (p *Process) wait() {
 		}
 	}
 }
+
+// PID returns the id of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }

@@ -116,7 +116,7 @@ func TestSoakMove(t *testing.T) {
 			t.Parallel()
 			env := harness.RealConfig(t)
 			dir := copyFolder(t, folder)
-			servers := []string{"--redis.addrs=" + env.Config.Redis.Addrs[0], "--redis.key_prefix=" + env.Config.Redis.KeyPrefix, "--postgres.dsn=" + env.Config.Postgres.DSN}
+			servers := serversOf(env)
 			move := append([]string{"move", "--data=" + dir}, servers...)
 			testenv.RunUntil(t, step, move...).Killed()
 			if _, stderr, status := testenv.Run(t, "serve", "--data="+dir, "--http.addr=127.0.0.1:0"); status != 1 || !strings.Contains(stderr, "is being moved") {
@@ -131,13 +131,7 @@ func TestSoakMove(t *testing.T) {
 			if out, stderr, status := testenv.Run(t, move...); status != 0 {
 				t.Fatalf("the next move: %d %s %s", status, out, stderr)
 			}
-			for _, name := range []string{"moving", "moved"} { // so that the folder can be read
-				if err := os.Remove(filepath.Join(dir, name)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			checkMoved(t, dir, testenv.Open(t, env))
-			env.Config.Auth.HS256Secret = strings.TrimSpace(string(testenv.Must(os.ReadFile(filepath.Join(dir, "secret")))))
+			checkMoved(t, dir, env)
 			p := testenv.Serve(t, env.Config)
 			if got := seen(p); got != before {
 				t.Errorf("after the move:\n%s\nbefore:\n%s", got, before)
@@ -146,9 +140,22 @@ func TestSoakMove(t *testing.T) {
 	}
 }
 
-// checkMoved compares the tables of a folder and of servers.
+// serversOf returns the flags of the servers of an environment.
+func serversOf(env *testenv.Env) []string {
+	return []string{"--redis.addrs=" + env.Config.Redis.Addrs[0], "--redis.key_prefix=" + env.Config.Redis.KeyPrefix, "--postgres.dsn=" + env.Config.Postgres.DSN}
+}
+
+// checkMoved opens the servers to which a folder was moved, compares their tables with those of the
+// folder, and lets processes on the servers have the folder's secret.
 func checkMoved(t *testing.T, dir string, env *testenv.Env) {
 	t.Helper()
+	for _, name := range []string{"moving", "moved"} { // so that the folder can be read
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testenv.Open(t, env)
+	env.Config.Auth.HS256Secret = strings.TrimSpace(string(testenv.Must(os.ReadFile(filepath.Join(dir, "secret")))))
 	folder := testenv.Must(stores.OpenFolder(t.Context(), dir, env.Clock.Now))
 	defer folder.Close()
 	var columns []struct{ Name, Attname string }

@@ -17,6 +17,23 @@ var inexplicable = regexp.MustCompile(`[a-z]+-\d+: no order of its calls explain
 // breaks a promise of the service, and one run must find it.
 func TestSoakLinearizableFindsMutations(t *testing.T) {
 	t.Parallel()
+	findMutations(t, "testdata/mutations", "^TestSoakLinearizable$", inexplicable)
+}
+
+// lost matches what the tests that cut the power print of a loss.
+var lost = regexp.MustCompile(`the power is cut at line .*|after the restore the users are .*`)
+
+// TestSoakPowerCutsFindMutations proves that the tests that cut the power can fail.
+func TestSoakPowerCutsFindMutations(t *testing.T) {
+	t.Parallel()
+	needStrace(t)
+	findMutations(t, "testdata/power_cuts", "^TestSoakPowerCut(OfARestore)?$", lost)
+}
+
+// findMutations builds the program with each patch of a folder, runs tests with that, and expects
+// that one fails and prints what found matches.
+func findMutations(t *testing.T, dir, tests string, found *regexp.Regexp) {
+	t.Helper()
 	if os.Getenv("SOAK") == "" {
 		t.Skip("takes minutes; make soak runs it")
 	}
@@ -24,7 +41,7 @@ func TestSoakLinearizableFindsMutations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, patch := range harness.Mutations(t) {
+	for name, patch := range harness.Mutations(t, dir) {
 		t.Run(name, func(t *testing.T) {
 			binary := filepath.Join(t.TempDir(), "mutated")
 			build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", binary, "-overlay", harness.Overlay(t, patch), "stepboard")
@@ -32,16 +49,16 @@ func TestSoakLinearizableFindsMutations(t *testing.T) {
 			if out, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("build: %v\n%s", err, out)
 			}
-			run := exec.CommandContext(t.Context(), test, "-test.run", "^TestSoakLinearizable$")
+			run := exec.CommandContext(t.Context(), test, "-test.run", tests)
 			run.Env = append(os.Environ(), "SOAK=", "TEST_BINARY="+binary)
 			out, err := run.CombinedOutput()
 			if err == nil {
 				t.Fatal("it is not found")
 			}
-			if !inexplicable.Match(out) {
+			if !found.Match(out) {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			t.Logf("%s", inexplicable.Find(out))
+			t.Logf("%s", found.Find(out))
 		})
 	}
 }

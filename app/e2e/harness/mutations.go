@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// Mutations returns the names and paths of the patches in testdata/mutations of the package
-// that is tested. Each breaks a promise of the service.
-func Mutations(t testing.TB) iter.Seq2[string, string] {
+// Mutations returns the names and paths of the patches in a folder of the package that is tested.
+// Each breaks a promise of the service.
+func Mutations(t testing.TB, dir string) iter.Seq2[string, string] {
 	t.Helper()
-	patches, err := filepath.Glob("testdata/mutations/*.patch")
+	patches, err := filepath.Glob(filepath.Join(dir, "*.patch"))
 	if err != nil || len(patches) == 0 {
 		t.Fatalf("%d mutations, %v", len(patches), err)
 	}

@@ -21,7 +21,7 @@ func TestSoakMutations(t *testing.T) {
 	if os.Getenv("SOAK") == "" {
 		t.Skip("takes minutes; make soak runs it")
 	}
-	for name, patch := range harness.Mutations(t) {
+	for name, patch := range harness.Mutations(t, "testdata/mutations") {
 		t.Run(name, func(t *testing.T) {
 			store, _, _ := strings.Cut(name, "-")
 			binary := filepath.Join(t.TempDir(), "mutated.test")
