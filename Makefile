@@ -75,12 +75,13 @@ check: build
 
 # Many tests of the first call wait for other processes, so more of them run at once than the
 # machine has cores, and the slowest packages start first. The page's tests start Chromium. The
-# documents' test runs the commands shown there, which use curl, openssl and psql. Without
-# GORACE each package would pause for a second at its end.
+# documents' test runs the commands shown there, which use curl, openssl and psql. With strace tests
+# record what a process writes, and let its syncs fail. Without GORACE each package would pause for a
+# second at its end.
 test: build client
 	cd $(CLIENT) && npm test
 	cd web && npm test
-	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client
+	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client && need strace strace
 	$(TEST_AS_BUILT) -timeout=40m -parallel=3 $(WITHOUT_RACE)
 	GORACE=atexit_sleep_ms=50 $(TEST) -timeout=20m $(RACE) $(UNDER_RACE)
 	$(TEST_AS_BUILT) -count=1 -timeout=20m -run '^($(TESTS_OF_TAGGED))$$' $(addprefix ./,$(sort $(dir $(TAGGED))))
@@ -119,6 +120,7 @@ fuzz:
 	GO=$(GO) scripts/fuzz $(FUZZTIME)
 
 soak: build
+	. ./scripts/need && need strace strace
 	$(MAKE) fuzz FUZZTIME=1m
 	SOAK=1 $(TEST) -count=1 -timeout=3h -run Soak ./...
 	$(TEST) -count=1 -timeout=3h $(RACE) ./...
