@@ -6,6 +6,8 @@ package lists
 import (
 	"database/sql"
 	"encoding/json"
+	"strconv"
+	"strings"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -41,12 +43,23 @@ func Pairs(db *gorm.DB, rows [][2]int64) clause.Expr {
 	return gorm.Expr("unnest(CAST(? AS bigint[]), CAST(? AS bigint[])) AS given (a, b)", &a, &b)
 }
 
-// Grouped returns the second column of a query by the first one. Both are numbers.
+// Grouped returns the second column of a query by the first one. Both are numbers. The database
+// answers one row for each group: reading a row costs more than finding it.
 func Grouped[Key, Value ~int64](db *gorm.DB, query string, args ...any) (map[Key][]Value, error) {
 	grouped := make(map[Key][]Value)
-	var key, value int64
-	err := Each(db.Raw(query, args...), []any{&key, &value}, func() error {
-		grouped[Key(key)] = append(grouped[Key(key)], Value(value))
+	var key int64
+	var list string
+	err := Each(db.Raw(`WITH found (a, b) AS (`+query+`)
+		SELECT a, string_agg(CAST(b AS text), ',') FROM found GROUP BY a`, args...), []any{&key, &list}, func() error {
+		values := make([]Value, 0, strings.Count(list, ",")+1)
+		for text := range strings.SplitSeq(list, ",") {
+			value, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return err
+			}
+			values = append(values, Value(value))
+		}
+		grouped[Key(key)] = values
 		return nil
 	})
 	return grouped, err
