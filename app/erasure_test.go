@@ -23,7 +23,7 @@ var aboutNobody = []string{
 
 // onlySQLite and onlyPostgres are the tables that the other database does not have.
 var (
-	onlySQLite   = []string{"archive_versions", "archived_ranks", "hot_scores"}
+	onlySQLite   = []string{"archive_versions", "archived_ranks", "hot_batches", "hot_scores"}
 	onlyPostgres = []string{"folder_moves"}
 )
 

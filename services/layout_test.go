@@ -31,7 +31,7 @@ var ownTables = map[string][]string{
 	"rankings/likes":     {"likes"},
 	"rankings/notices":   {"push_keys", "push_subscriptions"},
 	"boards/archive":     {"archive_versions", "archived_ranks", "archived_scores", "board_archives"},
-	"boards/board":       {"hot_scores"},
+	"boards/board":       {"hot_batches", "hot_scores"},
 	"boards/catalog":     {"board_buckets", "boards", "bucket_states"},
 	"boards/corrections": {"corrections", "pending_corrections", "reported_scores"},
 	"boards/holds":       {"held_scores"},

@@ -344,9 +344,9 @@ func (l *load) upload(worker int) {
 	}
 }
 
-// uploadBatches uploads totals of 20 users at a time.
+// uploadBatches uploads totals of 100 users at a time, which are stored as a batch.
 func (l *load) uploadBatches() {
-	users := make([]models.UserID, 20)
+	users := make([]models.UserID, 100)
 	for i := range users {
 		users[i] = models.UserID(fmt.Sprintf("b%d", i))
 	}

@@ -160,7 +160,7 @@ func checkMoved(t *testing.T, dir string, env *testenv.Env) {
 	defer folder.Close()
 	var columns []struct{ Name, Attname string }
 	err := folder.Gorm.Raw(`SELECT m.name, c.name AS attname FROM sqlite_master m JOIN pragma_table_info(m.name) c
-		WHERE m.type = 'table' AND m.name NOT IN ('archive_versions', 'archived_ranks', 'archived_scores', 'hot_scores', 'goose_db_version', 'processes')
+		WHERE m.type = 'table' AND m.name NOT IN ('archive_versions', 'archived_ranks', 'archived_scores', 'hot_batches', 'hot_scores', 'goose_db_version', 'processes')
 			AND m.name NOT LIKE 'sqlite_%'`).Scan(&columns).Error
 	if err != nil {
 		t.Fatal(err)

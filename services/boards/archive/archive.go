@@ -53,6 +53,8 @@ type HotStore interface {
 type Memory interface {
 	// Drop removes the copy of a bucket, if there is one: the archive has it.
 	Drop(bucket *models.Bucket)
+	// Settle stores in the table what was reported before the call.
+	Settle(ctx context.Context) error
 }
 
 // Source is where entries are until a run moves them: in Redis, or in table hot_scores.
@@ -334,6 +336,9 @@ func (s *Service) Next(ctx context.Context, bucket *models.Bucket) (models.Archi
 
 // nextRun is Next for a bucket that is cold.
 func (s *Service) nextRun(ctx context.Context, bucket *models.Bucket) (models.ArchiveRun, error) {
+	if err := s.settle(ctx); err != nil {
+		return models.ArchiveRun{}, err
+	}
 	last, err := s.store.lastRun(ctx, bucket.Board, bucket.Name)
 	if err != nil && !errors.Is(err, errNoRun) {
 		return last, err
@@ -347,6 +352,14 @@ func (s *Service) nextRun(ctx context.Context, bucket *models.Bucket) (models.Ar
 	}
 	next.State, next.StartedAt = models.ArchiveRunning, s.clock().UTC()
 	return next, nil
+}
+
+// settle completes table hot_scores, if it is the source.
+func (s *Service) settle(ctx context.Context) error {
+	if s.memory == nil {
+		return nil
+	}
+	return s.memory.Settle(ctx)
 }
 
 // beginRun records the next run and returns it, unless nothing is left to do.
@@ -450,6 +463,9 @@ func (s *Service) Due(ctx context.Context) ([]*models.Bucket, error) {
 		if unarchived, err = s.hot.Unarchived(ctx, archived, runs); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.settle(ctx); err != nil {
+		return nil, err
 	}
 	pending, err := s.store.pendingCorrections(ctx)
 	if err != nil {

@@ -159,6 +159,8 @@ func (m *memory) Drop(b *models.Bucket) {
 	}
 }
 
+func (m *memory) Settle(context.Context) error { return nil }
+
 // localFixture is an archive on an SQLite database that also has the hot scores.
 type localFixture struct {
 	t      testing.TB

@@ -107,6 +107,11 @@ func (l *Local) Drop(bucket *models.Bucket) {
 	delete(l.memory.buckets, bucketKey{bucket.Board, bucket.Name})
 }
 
+// Settle moves what waits to table hot_scores, where the archive reads it.
+func (l *Local) Settle(ctx context.Context) error {
+	return models.Public("settle scores", l.hot.settle(ctx))
+}
+
 // Load shows what HotScores has of the buckets that are not archived, as if it had been reported
 // before they turned cold. It is called before anything is served. A query for the buckets, and one
 // for each hotPage scores.

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,64 +17,125 @@ import (
 
 // HotScores keeps what was reported for days that are not archived, in a table of SQLite: for each
 // user of a day the largest composite, before corrections. It is the truth of Local. The archive
-// takes from it what it has stored. Safe for concurrent use.
-type HotScores struct{ db *gorm.DB }
+// takes from it what it has stored. What comes in batches waits in another table before
+// (sqlite_batches.go), and every method but store moves it first. Safe for concurrent use.
+type HotScores struct {
+	db      *gorm.DB
+	batches hotBatches
+}
 
 // NewHotScores returns the scores of a database, whose writes come before those of others.
-func NewHotScores(db *gorm.DB) *HotScores { return &HotScores{db} }
+func NewHotScores(db *gorm.DB) *HotScores {
+	return &HotScores{db: db, batches: hotBatches{moveFrom: moveFrom}}
+}
 
 // inHotScores reports whether the scores of a bucket have their truth in HotScores. The ledger has
 // the others.
 func inHotScores(bucket *models.Bucket) bool { return !bucket.FromLedger && bucket.WindowHours == 0 }
 
+// hotEntry is an entry of a bucket.
+type hotEntry struct {
+	bucketKey
+	models.Entry
+}
+
+// compare orders entries as the table does, and those of a user by their composites, the largest first.
+func (e hotEntry) compare(other hotEntry) int {
+	return cmp.Or(cmp.Compare(e.board, other.board), cmp.Compare(e.name, other.name),
+		cmp.Compare(e.User, other.User), cmp.Compare(other.Composite, e.Composite))
+}
+
+// sorted sorts entries, keeps the largest of each user, and returns these.
+func sorted(entries []hotEntry) []hotEntry {
+	slices.SortFunc(entries, hotEntry.compare)
+	return slices.CompactFunc(entries, func(a, b hotEntry) bool { return a.bucketKey == b.bucketKey && a.User == b.User })
+}
+
+// eachBucket calls do with the entries of each bucket, which are sorted.
+func eachBucket(entries []hotEntry, do func(bucket bucketKey, entries []hotEntry) error) error {
+	for len(entries) > 0 {
+		n := slices.IndexFunc(entries, func(e hotEntry) bool { return e.bucketKey != entries[0].bucketKey })
+		if n < 0 {
+			n = len(entries)
+		}
+		if err := do(entries[0].bucketKey, entries[:n]); err != nil {
+			return err
+		}
+		entries = entries[n:]
+	}
+	return nil
+}
+
 // A list of numbers is one argument, because SQLite parses it faster than the driver binds
-// parameters.
-const storeHot = `
+// parameters. The users are the keys of one object: an array of pairs would be parsed twice.
+const raiseHot = `
 INSERT INTO hot_scores (board, bucket, user_id, composite)
-SELECT ?, ?, value ->> 0, value ->> 1 FROM json_each(?)
-WHERE NOT EXISTS (SELECT 1 FROM erasures e WHERE e.row_id = value ->> 0)
+SELECT ?, ?, CAST(key AS integer), value FROM json_each(?)
+WHERE NOT EXISTS (SELECT 1 FROM erasures e WHERE e.row_id = CAST(key AS integer))
 ON CONFLICT DO UPDATE SET composite = excluded.composite WHERE excluded.composite > composite`
 
-// store raises what was reported for days. One transaction, which is on the disk when store
-// returns. Users who were erased are left out, because nobody may see them again.
-func (h *HotScores) store(ctx context.Context, raises []models.Raise) error {
-	of := make(map[*models.Bucket][]byte)
-	for _, r := range raises {
-		if !inHotScores(r.Bucket) {
-			continue
+// raiseIn raises entries, which are sorted. Users who were erased are left out, because nobody may
+// see them again. One statement for each bucket.
+func raiseIn(tx *gorm.DB, entries []hotEntry) error {
+	return eachBucket(entries, func(bucket bucketKey, entries []hotEntry) error {
+		list := []byte{'{'}
+		for _, e := range entries {
+			list = append(list, '"')
+			list = strconv.AppendInt(list, int64(e.User), 10)
+			list = append(list, '"', ':')
+			list = strconv.AppendInt(list, int64(e.Composite), 10)
+			list = append(list, ',')
 		}
-		list := append(of[r.Bucket], ",["...)
-		list = strconv.AppendInt(list, int64(r.User), 10)
-		list = append(list, ',')
-		list = strconv.AppendInt(list, int64(r.Composite), 10)
-		of[r.Bucket] = append(list, ']')
+		list[len(list)-1] = '}'
+		return tx.Exec(raiseHot, bucket.board, bucket.name, string(list)).Error
+	})
+}
+
+// store raises what was reported for days. One transaction, which is on the disk when store
+// returns.
+func (h *HotScores) store(ctx context.Context, raises []models.Raise) error {
+	entries := make([]hotEntry, 0, len(raises))
+	for _, r := range raises {
+		if inHotScores(r.Bucket) {
+			entries = append(entries, hotEntry{bucketKey{r.Bucket.Board, r.Bucket.Name}, r.Entry})
+		}
 	}
-	if len(of) == 0 {
+	if len(entries) == 0 {
 		return nil
 	}
+	write := h.add
+	if entries = sorted(entries); len(entries) < batchFrom {
+		write = func(ctx context.Context, entries []hotEntry) error {
+			return h.transact(ctx, func(tx *gorm.DB) error { return raiseIn(tx, entries) })
+		}
+	}
+	return models.Wrap("store scores", write(ctx, entries))
+}
+
+// transact runs the transaction of store.
+func (h *HotScores) transact(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	err := h.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		for bucket, list := range of {
-			list[0] = '['
-			if err := tx.Exec(storeHot, bucket.Board, bucket.Name, string(append(list, ']'))).Error; err != nil {
-				return err
-			}
+		if err := fn(tx); err != nil {
+			return err
 		}
 		failpoint.Hit("flush.written")
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("store scores: %w", err)
+	if err == nil {
+		failpoint.Hit("flush.committed")
 	}
-	failpoint.Hit("flush.committed")
-	return nil
+	return err
 }
 
 // composites returns what users have reported for a bucket, by position; 0 for those who have not.
-// One query.
+// One query, after settle.
 func (h *HotScores) composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error) {
 	composites := make([]models.Composite, len(users))
 	if !inHotScores(bucket) {
 		return composites, nil
+	}
+	if err := h.settle(ctx); err != nil {
+		return nil, err
 	}
 	var found []struct {
 		At        int
@@ -90,10 +152,13 @@ func (h *HotScores) composites(ctx context.Context, bucket *models.Bucket, users
 	return composites, nil
 }
 
-// remove removes users from a bucket, and returns how many there were. One statement.
+// remove removes users from a bucket, and returns how many there were. One statement, after settle.
 func (h *HotScores) remove(ctx context.Context, bucket *models.Bucket, users []models.RowID) (removed int64, err error) {
 	if !inHotScores(bucket) {
 		return 0, nil
+	}
+	if err := h.settle(ctx); err != nil {
+		return 0, err
 	}
 	result := h.db.WithContext(ctx).Exec(`DELETE FROM hot_scores WHERE board = ? AND bucket = ?
 		AND user_id IN (SELECT value FROM json_each(?))`, bucket.Board, bucket.Name, lists.JSON(users))
@@ -113,8 +178,11 @@ func ForgetHot(db *gorm.DB, bucket *models.Bucket, stored []models.Entry) error 
 }
 
 // buckets returns the buckets with scores that are archived already, or those that are not. One
-// query.
+// query, after settle.
 func (h *HotScores) buckets(ctx context.Context, archived bool) (buckets []*models.Bucket, err error) {
+	if err := h.settle(ctx); err != nil {
+		return nil, err
+	}
 	err = h.db.WithContext(ctx).Where(`EXISTS (SELECT 1 FROM bucket_states s
 			WHERE s.board = board_buckets.board AND s.bucket = board_buckets.bucket AND s.archived = ?)
 		AND EXISTS (SELECT 1 FROM hot_scores h WHERE h.board = board_buckets.board AND h.bucket = board_buckets.bucket)`, archived).

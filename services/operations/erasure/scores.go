@@ -47,7 +47,7 @@ func Scores(store *Store, entries board.Entries, clock models.Clock) models.Subj
 		return nil
 	}
 	return models.Subject{
-		Name: "scores", Tables: []string{"hot_scores"}, Keys: []string{"Board", "BoardHour", "Late", "Reported"}, Erase: erase,
+		Name: "scores", Tables: []string{"hot_batches", "hot_scores"}, Keys: []string{"Board", "BoardHour", "Late", "Reported"}, Erase: erase,
 		Export: []models.ExportSection{{Name: "current_scores", Each: export}},
 	}
 }
