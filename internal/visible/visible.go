@@ -6,21 +6,15 @@
 // who hides, for each ranking.
 package visible
 
-import (
-	"gorm.io/gorm"
-
-	"stepboard/internal/dialect"
-)
-
 // NotHidden is the condition that the user in a column does not hide from everybody.
 func NotHidden(column string) string {
 	return `(SELECT h.user_id FROM users h WHERE h.user_id = ` + column + ` AND h.hidden) IS NULL`
 }
 
-// NotHiddenIn is NotHidden for very many users. SQLite is told to look into the index of those who
+// NotHiddenOfMany is NotHidden for very many users. SQLite is told to look into the index of those who
 // hide, which is small: it would read the row of each user.
-func NotHiddenIn(db *gorm.DB, column string) string {
-	if dialect.Postgres(db) {
+func NotHiddenOfMany(postgres bool, column string) string {
+	if postgres {
 		return NotHidden(column)
 	}
 	return `(SELECT h.user_id FROM users h INDEXED BY users_hidden WHERE h.user_id = ` + column + ` AND h.hidden) IS NULL`

@@ -49,11 +49,11 @@
 // or whose run was cut off, is deleted later, in larger chunks (sqlite_tidy.go). A run that was
 // cut off is begun anew; what one process drops another can't continue.
 //
-// Without Redis a day is read from hot_scores, which is not frozen: each user's entry is read once,
-// and uploads go on. Once the version is shown, entries that are not larger than what it has are
-// deleted. An entry that is larger came later, and makes a further run. So at every moment each
-// entry is in one of both, and what a dead process has not deleted is deleted by the next. If Redis
-// has the day, what is read of it is first copied to a version of its own.
+// Without Redis a day is read from hot_scores, once batches that waited were moved there. It is not
+// frozen: each user's entry is read once, and uploads go on. Once the version is shown, entries that
+// are not larger than what it has are deleted. An entry that is larger came later, and makes a further
+// run. So at every moment each entry is in one of both, and what a dead process has not deleted is
+// deleted by the next. If Redis has the day, what is read of it is first copied to a version of its own.
 //
 // Corrections do not wait for a run. If they have changed before it is shown, the version is written
 // again. An erasure leaves a bucket alone while a run may have copied the user's row, and comes

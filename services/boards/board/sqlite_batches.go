@@ -24,7 +24,7 @@ const (
 	// moveEach is how many are moved for each one that is stored: more than come.
 	moveEach = 2
 	// moveChunk is how many settle moves in one transaction, some milliseconds.
-	moveChunk = 2000
+	moveChunk = 1000
 )
 
 // hotBatches is what HotScores knows of table hot_batches.

@@ -80,5 +80,5 @@ func (s *Store) shownPairs(ctx context.Context, users []models.RowID) (map[model
 	return lists.Grouped[models.RowID, models.RowID](s.db.WithContext(ctx), `
 		SELECT f.user_id, f.friend_id FROM friendships f WHERE f.user_id ?
 			AND (f.user_id, f.friend_id) NOT IN (SELECT n.viewer_id, n.user_id FROM not_shown n WHERE n.viewer_id ?)
-			AND `+visible.NotHiddenIn(s.db, "f.friend_id"), list, list)
+			AND `+visible.NotHiddenOfMany(false, "f.friend_id"), list, list)
 }
