@@ -11,15 +11,6 @@ func NotHidden(column string) string {
 	return `(SELECT h.user_id FROM users h WHERE h.user_id = ` + column + ` AND h.hidden) IS NULL`
 }
 
-// NotHiddenOfMany is NotHidden for very many users. SQLite is told to look into the index of those who
-// hide, which is small: it would read the row of each user.
-func NotHiddenOfMany(postgres bool, column string) string {
-	if postgres {
-		return NotHidden(column)
-	}
-	return `(SELECT h.user_id FROM users h INDEXED BY users_hidden WHERE h.user_id = ` + column + ` AND h.hidden) IS NULL`
-}
-
 // Exists is NotHidden that also leaves out a user who was erased. It costs a little more.
 func Exists(column string) string {
 	return `(SELECT NOT h.hidden FROM users h WHERE h.user_id = ` + column + `)`

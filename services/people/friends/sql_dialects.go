@@ -74,11 +74,12 @@ func (s *Store) shownArrays(ctx context.Context, users []models.RowID) (map[mode
 	return ids, err
 }
 
-// shownPairs is shownIDsOf on SQLite, which has no arrays. It reads the view once.
+// shownPairs is shownIDsOf on SQLite, which has no arrays. It reads the view once, and of table users
+// only the index of those who hide, which is small: SQLite would read the row of each friend.
 func (s *Store) shownPairs(ctx context.Context, users []models.RowID) (map[models.RowID][]models.RowID, error) {
 	list := lists.Is(s.db, users)
 	return lists.Grouped[models.RowID, models.RowID](s.db.WithContext(ctx), `
 		SELECT f.user_id, f.friend_id FROM friendships f WHERE f.user_id ?
 			AND (f.user_id, f.friend_id) NOT IN (SELECT n.viewer_id, n.user_id FROM not_shown n WHERE n.viewer_id ?)
-			AND `+visible.NotHiddenOfMany(false, "f.friend_id"), list, list)
+			AND (SELECT h.user_id FROM users h INDEXED BY users_hidden WHERE h.user_id = f.friend_id AND h.hidden) IS NULL`, list, list)
 }

@@ -10,7 +10,6 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
-	"stepboard/internal/dialect"
 	"stepboard/internal/lists"
 	"stepboard/internal/visible"
 	"stepboard/models"
@@ -31,7 +30,7 @@ func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
 // groups without any are left out. One query.
 func (s *Store) shownOf(ctx context.Context, groups []models.GroupRow) (map[models.GroupRow][]models.RowID, error) {
 	return lists.Grouped[models.GroupRow, models.RowID](s.db.WithContext(ctx), `
-		SELECT m.group_id, m.user_id FROM group_members m WHERE m.group_id IN ? AND `+visible.NotHiddenOfMany(dialect.Postgres(s.db), "m.user_id"), groups)
+		SELECT m.group_id, m.user_id FROM group_members m WHERE m.group_id IN ? AND `+visible.NotHidden("m.user_id"), groups)
 }
 
 // membership returns the number of a group if a user is a member of it, otherwise 0. One
