@@ -216,6 +216,9 @@ func dumpOf(t *testing.T, db *sql.DB) string {
 		fmt.Fprint(hash, id, len(content))
 		hash.Write(content)
 	}
+	if err := rows.Err(); err != nil {
+		return err.Error()
+	}
 	return fmt.Sprintf("%x", hash.Sum(nil))
 }
 

@@ -52,8 +52,9 @@ type file struct {
 	// failure is the latest error of reading or writing the file, until it is written again.
 	failure atomic.Pointer[error]
 
-	// reader reads the log; nil for nobody.
-	reader atomic.Pointer[LogReader]
+	// reader reads the log, and committed is called after each commit; nil for nobody and nothing.
+	reader    atomic.Pointer[LogReader]
+	committed atomic.Pointer[func(writer *fileConn)]
 	// checkpointing is held during a checkpoint of Checkpoint, and moving while the file of the database
 	// changes. The second may be waited for with the connection that writes, and the first not.
 	checkpointing sync.Mutex

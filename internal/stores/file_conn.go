@@ -241,8 +241,8 @@ func (w *workConn) giveBack(from *conns, conn *fileConn, err error) error {
 		conn.Close()
 		from.put(nil)
 	default:
-		if from == w.file.writer && err == nil {
-			w.file.bound(conn)
+		if committed := w.file.committed.Load(); committed != nil && from == w.file.writer && err == nil {
+			(*committed)(conn)
 		}
 		from.put(conn)
 	}

@@ -84,12 +84,15 @@ func (s *Stores) OpenLog(ctx context.Context, reader LogReader) (*Log, error) {
 		return nil, err
 	}
 	s.file.reader.Store(&reader)
+	bound := s.file.bound
+	s.file.committed.Store(&bound)
 	return l, nil
 }
 
 // Close ends the reading of the log. It must be called after the last commit, and before the Stores
 // are closed.
 func (l *Log) Close() error {
+	l.file.committed.Store(nil)
 	l.file.reader.Store(nil)
 	return l.ask.Close()
 }
@@ -337,9 +340,6 @@ func (f *file) truncate(ctx context.Context, writer *fileConn) (all bool, err er
 // bound moves a log that has become large into the database, over the connection that writes. An error
 // is that of the next one to use the file.
 func (f *file) bound(writer *fileConn) {
-	if f.reader.Load() == nil {
-		return // SQLite does so
-	}
 	size := func() int64 {
 		info, err := os.Stat(f.path + "-wal")
 		if err != nil {

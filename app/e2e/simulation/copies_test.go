@@ -115,20 +115,25 @@ func (w *world) restoreCopies(at time.Time) (time.Time, uint64) {
 func dump(db *sql.DB) uint64 {
 	hash := fnv.New64a()
 	for _, table := range column(db, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name") {
-		rows := must(db.Query(fmt.Sprintf("SELECT * FROM %q ORDER BY 1, 2", table)))
-		values := make([]any, len(must(rows.Columns())))
-		for i := range values {
-			values[i] = new(any)
-		}
-		for rows.Next() {
-			check(rows.Scan(values...))
-			for _, value := range values {
-				fmt.Fprint(hash, *value.(*any), "|")
-			}
-		}
-		check(errors.Join(rows.Err(), rows.Close()))
+		dumpTable(db, table, hash)
 	}
 	return hash.Sum64()
+}
+
+func dumpTable(db *sql.DB, table string, to io.Writer) {
+	rows := must(db.Query(fmt.Sprintf("SELECT * FROM %q ORDER BY 1, 2", table)))
+	defer rows.Close()
+	values := make([]any, len(must(rows.Columns())))
+	for i := range values {
+		values[i] = new(any)
+	}
+	for rows.Next() {
+		check(rows.Scan(values...))
+		for _, value := range values {
+			fmt.Fprint(to, *value.(*any), "|")
+		}
+	}
+	check(rows.Err())
 }
 
 func column(db *sql.DB, query string) (list []string) {
