@@ -214,7 +214,6 @@ func (s *Shipper) begin(ctx context.Context) error {
 	if first.Generation, err = s.claim(ctx, first); err != nil {
 		return fmt.Errorf("begin a generation: %w", err)
 	}
-	s.claiming = ""
 	failpoint.Hit("shipping.claimed")
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,7 +235,7 @@ func (s *Shipper) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.chain = c
+	s.chain, s.claiming = c, ""
 	s.status.Generation, s.status.State = c.Generation, c.state
 	s.o.Log.InfoContext(ctx, "copies of the database begin a new generation", "to", s.o.To, "generation", c.Generation)
 	return nil

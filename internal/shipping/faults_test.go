@@ -180,7 +180,7 @@ func TestTwoProcesses(t *testing.T) {
 	if err := twin.s.Step(t.Context()); !errors.Is(err, ErrSuperseded) {
 		t.Errorf("the second one to write: %v", err)
 	}
-	if err := twin.s.Step(t.Context()); err != nil || !twin.s.Status().Superseded {
+	if err := twin.s.Step(t.Context()); !errors.Is(err, ErrSuperseded) || !twin.s.Status().Superseded {
 		t.Errorf("after that: %v, %+v", err, twin.s.Status())
 	}
 	twin.write()
@@ -207,6 +207,26 @@ func TestTwoProcesses(t *testing.T) {
 	twin.write()
 	twin.step()
 	twin.restore(time.Time{})
+}
+
+// A generation whose file can't be written, as on a disk that is full, is begun again, and no other.
+func TestAFullDisk(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.write()
+	path := filepath.Join(w.dir, waitingFolder)
+	for range 3 {
+		w.s.dir = filepath.Join(path, "no", "folder")
+		if err := w.s.Step(t.Context()); err == nil {
+			t.Fatal("the chain is written")
+		}
+	}
+	w.s.dir = path
+	w.step()
+	w.tend()
+	if s := w.s.Status(); s.Generation != 1 || !s.Whole {
+		t.Errorf("%+v", s)
+	}
 }
 
 // A target that does not have the generation, such as an empty folder where a disk should be, gets another.

@@ -151,7 +151,7 @@ func (s *Shipper) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	status := s.status
-	status.Behind = s.o.Clock().Sub(s.shippedAt)
+	status.Behind = max(0, s.o.Clock().Sub(s.shippedAt))
 	return status
 }
 
@@ -217,7 +217,10 @@ func (s *Shipper) prepare(ctx context.Context) (ready bool, err error) {
 	}
 	exists, superseded := s.chain != nil, s.status.Superseded
 	s.mu.Unlock()
-	if err != nil || superseded {
+	if superseded {
+		err = ErrSuperseded
+	}
+	if err != nil {
 		return false, err
 	}
 	if !exists {
