@@ -21,7 +21,8 @@ func TestAnEventIsNotFinalWhileAnIncrementIsCounted(t *testing.T) {
 	env := harness.Real(t)
 	link := testenv.NewProxy(t, testenv.Address(env.Config.Postgres.DSN))
 	behind := env.Config
-	behind.Postgres.DSN = testenv.WithAddress(behind.Postgres.DSN, link.Addr())
+	const name = "stopped-before-an-event-is-final" // other tests have transactions in the same database
+	behind.Postgres.DSN = testenv.WithAddress(behind.Postgres.DSN, link.Addr()) + "&application_name=" + name
 	living, stopped := testenv.Serve(t, env.Config), testenv.Serve(t, behind, "--only", "api")
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -62,7 +63,7 @@ func TestAnEventIsNotFinalWhileAnIncrementIsCounted(t *testing.T) {
 		_, text := call(living, "", "GET", "/v1/boards/sprint/top", "")
 		return strings.Contains(text, `"final":true`)
 	})
-	if open := sums(t, env.Stores, `SELECT 'open', count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND datname = current_database()
+	if open := sums(t, env.Stores, `SELECT 'open', count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' AND application_name = '`+name+`'
 		AND query LIKE '%score_totals%'`)["open"]; time.Now().Before(end) || open != 0 {
 		t.Errorf("final %v before the end, with %d transactions", time.Until(end), open)
 	}
