@@ -271,26 +271,12 @@ func (s *Shipper) joinHours(ctx context.Context, generation uint64, before time.
 		if state != joined+1 {
 			break // the list is late
 		}
-		at, err := s.timeOf(ctx, object.Name)
-		if err != nil {
-			return errors.Join(err, j.close())
-		}
-		if !at.Before(before) {
-			break
-		}
-		if j != nil && !j.hour.Equal(at.Truncate(time.Hour)) {
-			if err := s.finish(ctx, generation, j); err != nil {
-				return err
-			}
-			j = nil
-		}
-		if j == nil {
-			if j, err = newJoining(s.path(joiningFile), at.Truncate(time.Hour)); err != nil {
-				return err
-			}
-		}
-		if err := s.add(ctx, j, object.Name); err != nil {
+		var over bool
+		if j, over, err = s.join(ctx, generation, j, object.Name, before); err != nil {
 			return errors.Join(fmt.Errorf("%s: %w", object.Name, err), j.close())
+		}
+		if !over {
+			break
 		}
 		joined = state
 	}
@@ -298,6 +284,37 @@ func (s *Shipper) joinHours(ctx context.Context, generation uint64, before time.
 		return nil
 	}
 	return s.finish(ctx, generation, j)
+}
+
+// join lays the changes of an object over those of its hour, which it begins, and finishes the hour before
+// if there is one. It reports false, and does nothing, if the hour is not before the given one.
+func (s *Shipper) join(ctx context.Context, generation uint64, j *joining, name string, before time.Time) (_ *joining, over bool, err error) {
+	reading, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	from, err := s.o.Target.Read(reading, name)
+	if err != nil {
+		return j, false, err
+	}
+	defer from.Close()
+	decoder := ltx.NewDecoder(from)
+	if err := decoder.DecodeHeader(); err != nil {
+		return j, false, err
+	}
+	at := time.UnixMilli(decoder.Header().Timestamp)
+	if !at.Before(before) {
+		return j, false, nil
+	}
+	if hour := at.Truncate(time.Hour); j == nil || !j.hour.Equal(hour) {
+		if j != nil {
+			if err := s.finish(ctx, generation, j); err != nil {
+				return nil, false, err
+			}
+		}
+		if j, err = newJoining(s.path(joiningFile), hour); err != nil {
+			return nil, false, err
+		}
+	}
+	return j, true, j.add(decoder)
 }
 
 // timeOf reads when the changes of an object were collected.
@@ -335,19 +352,8 @@ func (j *joining) close() error {
 	return errors.Join(j.file.Close(), os.Remove(j.file.Name()))
 }
 
-// add lays the changes of an object over those that are there.
-func (s *Shipper) add(ctx context.Context, j *joining, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	from, err := s.o.Target.Read(ctx, name)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	decoder := ltx.NewDecoder(from)
-	if err := decoder.DecodeHeader(); err != nil {
-		return err
-	}
+// add lays the changes of an object, whose header was read, over those that are there.
+func (j *joining) add(decoder *ltx.Decoder) error {
 	header := decoder.Header()
 	if header.PageSize != stores.PageSize {
 		return fmt.Errorf("its pages have %d bytes", header.PageSize)

@@ -177,10 +177,7 @@ func (l *Log) Read(ctx context.Context, from Position, use func(c Changes, page 
 	if err != nil {
 		return err
 	}
-	return use(c, func(at int64, to []byte) error {
-		_, err := log.ReadAt(to, at)
-		return err
-	})
+	return use(c, pagesOf(log))
 }
 
 // ReadUpTo is Read of all up to a position, from the beginning of the log. It returns false if the log
@@ -199,10 +196,15 @@ func (l *Log) ReadUpTo(ctx context.Context, end Position, use func(c Changes, pa
 	if err != nil {
 		return false, err
 	}
-	return true, use(c, func(at int64, to []byte) error {
+	return true, use(c, pagesOf(log))
+}
+
+// pagesOf returns a function that reads the page at a place in a log.
+func pagesOf(log io.ReaderAt) func(at int64, to []byte) error {
+	return func(at int64, to []byte) error {
 		_, err := log.ReadAt(to, at)
 		return err
-	})
+	}
 }
 
 func ignoreNotExist(err error) error {
