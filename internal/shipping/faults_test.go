@@ -1,6 +1,7 @@
 package shipping
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -410,6 +411,43 @@ func TestSomebodyElseMovesTheLog(t *testing.T) {
 	w.step()
 	w.tend()
 	if s := w.s.Status(); s.Generation != 2 || !s.Whole {
+		t.Errorf("%+v", s)
+	}
+	w.restore(time.Time{})
+}
+
+// collects is a stores.LogReader.
+type collects func(ctx context.Context, wait bool, move func() (bool, error)) error
+
+func (c collects) Collect(ctx context.Context, wait bool, move func() (bool, error)) error {
+	return c(ctx, wait, move)
+}
+
+// A commit after the first part of a checkpoint begins the log anew if that part has moved all of it.
+func TestACommitWithinACheckpoint(t *testing.T) {
+	t.Parallel()
+	w := begun(t)
+	w.write()
+	parts := 0
+	log := testenv.Must(w.st.OpenLog(t.Context(), collects(func(ctx context.Context, wait bool, move func() (bool, error)) error {
+		if parts++; parts == 2 {
+			return stores.ErrNotYet
+		}
+		return w.s.Collect(ctx, wait, move)
+	})))
+	defer log.Close()
+	before := testenv.Must(os.ReadFile(filepath.Join(w.dir, "stepboard.db-wal")))
+	if err := w.st.Checkpoint(t.Context()); !errors.Is(err, stores.ErrNotYet) {
+		t.Fatal(err)
+	}
+	w.write()
+	if after := testenv.Must(os.ReadFile(filepath.Join(w.dir, "stepboard.db-wal"))); bytes.Equal(before[16:24], after[16:24]) {
+		t.Fatal("the log goes on")
+	}
+	w.step()
+	w.step()
+	w.tend()
+	if s := w.s.Status(); s.Generation != 1 {
 		t.Errorf("%+v", s)
 	}
 	w.restore(time.Time{})

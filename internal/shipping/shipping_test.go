@@ -136,7 +136,7 @@ func (w *world) openWith(target backups.Target, now models.Clock) {
 	folder.Ships = true
 	w.st = testenv.Must(folder.Open(w.t.Context(), now))
 	w.s = testenv.Must(New(w.t.Context(), Options{
-		Stores: w.st, Target: target, To: "memory", Clock: now, Log: slog.New(slog.DiscardHandler),
+		Stores: w.st, Target: target, To: "memory", Clock: now, Log: slog.New(slog.NewTextHandler(w.t.Output(), nil)),
 		Interval: time.Millisecond, Retain: 7 * 24 * time.Hour, MaxLag: 64 << 20,
 		Pause: func(context.Context, time.Duration) error { return nil },
 	}))

@@ -275,11 +275,14 @@ func (s *Stores) Checkpoint(ctx context.Context) error {
 func (f *file) checkpoint(ctx context.Context) error {
 	f.checkpointing.Lock()
 	defer f.checkpointing.Unlock()
-	if err := f.pinned(ctx, func() error {
-		return f.use(ctx, f.reports, func(conn *fileConn) error {
+	if err := f.use(ctx, f.reports, func(conn *fileConn) error {
+		if err := look(ctx, conn); err != nil { // before it has read something it moves nothing
+			return err
+		}
+		return f.pinned(ctx, func() (all bool, err error) {
 			f.moving.Lock()
 			defer f.moving.Unlock()
-			return conn.run(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
+			return moveLog(ctx, conn, "PASSIVE")
 		})
 	}); err != nil {
 		return err
@@ -287,11 +290,13 @@ func (f *file) checkpoint(ctx context.Context) error {
 	return f.use(ctx, f.writer, func(conn *fileConn) error { return f.empty(ctx, conn, true) })
 }
 
-// pinned calls do while no frame of the log can be moved that its reader has not collected.
-func (f *file) pinned(ctx context.Context, do func() error) (err error) {
+// pinned calls move while no frame of the log can be moved that its reader has not collected. The next
+// commit begins the log anew if all were, so the reader has to know that.
+func (f *file) pinned(ctx context.Context, move func() (all bool, err error)) (err error) {
 	reader := f.reader.Load()
 	if reader == nil {
-		return do()
+		_, err := move()
+		return err
 	}
 	pin, err := connect(ctx, f.url(readerSettings))
 	if err != nil {
@@ -301,13 +306,16 @@ func (f *file) pinned(ctx context.Context, do func() error) (err error) {
 	if err := pin.run(ctx, "BEGIN"); err != nil {
 		return f.failed(err)
 	}
-	if _, err := pin.text(ctx, "SELECT 'x' FROM (SELECT count(*) FROM sqlite_schema)"); err != nil {
+	if err := look(ctx, pin); err != nil {
 		return f.failed(err)
 	}
-	if err := (*reader).Collect(ctx, true, nil); err != nil {
-		return err
-	}
-	return do()
+	return (*reader).Collect(ctx, true, move)
+}
+
+// look reads the schema.
+func look(ctx context.Context, conn *fileConn) error {
+	_, err := conn.text(ctx, "SELECT 'x' FROM (SELECT count(*) FROM sqlite_schema)")
+	return err
 }
 
 // empty moves the log into the database, over the connection that writes.
@@ -327,16 +335,22 @@ func (f *file) truncate(ctx context.Context, writer *fileConn) (all bool, err er
 	if err := writer.run(ctx, "PRAGMA busy_timeout(20)"); err != nil {
 		return false, err
 	}
-	rows, err := writer.query(context.WithoutCancel(ctx), "PRAGMA wal_checkpoint(TRUNCATE)", nil, func(err error) error { return err })
-	var answer *storedRows
-	if err == nil {
-		answer, err = store(rows)
-	}
-	if err = errors.Join(err, writer.run(ctx, busyTimeout)); err != nil {
+	all, err = moveLog(ctx, writer, "TRUNCATE")
+	return all, errors.Join(err, writer.run(ctx, busyTimeout))
+}
+
+// moveLog makes a checkpoint, and reports whether the file of the database has the whole log then.
+func moveLog(ctx context.Context, conn *fileConn, mode string) (all bool, err error) {
+	rows, err := conn.query(context.WithoutCancel(ctx), "PRAGMA wal_checkpoint("+mode+")", nil, func(err error) error { return err })
+	if err != nil {
 		return false, err
 	}
-	busy, frames, moved := answer.rows[0][0], answer.rows[0][1], answer.rows[0][2]
-	return busy == int64(0) || frames == moved && frames != int64(-1), nil
+	answer, err := store(rows)
+	if err != nil {
+		return false, err
+	}
+	frames, moved := answer.rows[0][1], answer.rows[0][2]
+	return frames == moved && frames != int64(-1), nil
 }
 
 // bound moves a log that has become large into the database, over the connection that writes. An error
