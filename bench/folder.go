@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,7 +32,7 @@ var formNames = []string{"Redis and Postgres", "data folder"}
 // memory, calls, and the archive of a day. Both have the same people, friends and days.
 func (e *environment) folderBench(ctx context.Context) {
 	e.fillDays(ctx, 1)
-	f := e.newFolder(ctx)
+	f := e.newFolder(ctx, "data")
 	forms := []*environment{e, f}
 	defer func() { check(f.stop()) }()
 	fmt.Printf("\n| %d users | start | memory after it, MB | friend rankings a second, each viewer's first |\n| --- | ---: | ---: | ---: |\n", e.board)
@@ -70,13 +71,32 @@ func (e *environment) copyDay(ctx context.Context, day *models.Bucket) {
 	must(db.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"))
 }
 
+// copiesBench compares uploads to a data folder that is copied each second with those to one that is not.
+// The copies are beside it, on the same disk.
+func (e *environment) copiesBench(ctx context.Context) {
+	var sent atomic.Int64
+	var rows []*row
+	requests := e.risingUploads("steps")
+	for _, form := range []struct{ name, to string }{
+		{"no copies", ""}, {"copies", (&url.URL{Scheme: "file", Path: filepath.Join(e.folder, "elsewhere")}).String()},
+	} {
+		f := e.newFolder(ctx, form.name)
+		f.service = f.serve(ctx, form.name, "--backup.to="+form.to)
+		defer func() { check(f.stop()) }()
+		askOnce(ctx, f.service, render(requests, &sent))
+		rows = append(rows, e.loadRow(form.name, f.service, uploadCallers, 1, rising(requests, &sent)))
+		rows[len(rows)-1].base = rows[0]
+	}
+	e.printTable(ctx, fmt.Sprintf("uploads of %d people to a data folder", len(requests)), rows...)
+}
+
 // newFolder fills a data folder as the servers are filled. Its service is not started.
-func (e *environment) newFolder(ctx context.Context) *environment {
+func (e *environment) newFolder(ctx context.Context, name string) *environment {
 	f := &environment{settings: e.settings, folder: e.folder, flags: maps.Clone(e.flags)}
 	maps.DeleteFunc(f.flags, func(key, _ string) bool {
 		return strings.HasPrefix(key, "redis.") || strings.HasPrefix(key, "postgres.")
 	})
-	f.flags["data.dir"] = filepath.Join(e.folder, "data")
+	f.flags["data.dir"] = filepath.Join(e.folder, name)
 	f.config = must(config.Load(config.Sources{Flags: f.flags}))
 	f.openApp(ctx)
 	defer func() { check(f.app.Close()) }() // it closes the stores

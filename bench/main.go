@@ -61,6 +61,7 @@ var parts = []struct {
 }{
 	// It is the first, because it measures the memory of Redis and Postgres.
 	{"folder", (*environment).folderBench},
+	{"copies", (*environment).copiesBench},
 	{"serving", (*environment).servingBench},
 	{"cold", (*environment).coldBench},
 	{"near", (*environment).nearBench},
