@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// logSize is the size of the log from which on it is moved into the database, in bytes, and
-	// waitingLogSize that while changes wait for the target: only then are there more of them.
-	logSize, waitingLogSize = 4 << 20, 16 << 20
+	// logSize is how many bytes of the log are collected when it is moved into the database, and
+	// waitingLogSize the size of its file while changes wait for the target: only then are there more of them.
+	logSize, waitingLogSize = 4 << 20, 20 << 20
 	// generationCheck is how often a process asks whether another one has begun a generation.
 	generationCheck = 10 * time.Second
 	// TendEvery is the time between two rounds of Tend, and tendAgain that after one that has failed.
@@ -187,13 +187,11 @@ func (s *Shipper) step(ctx context.Context) error {
 		return looked
 	}
 	began := s.o.Clock()
-	limit := int64(waitingLogSize)
 	collects := s.first() == 0 // otherwise the log may have more than waits
 	if collects {
 		if err := s.Collect(ctx, true, nil); err != nil {
 			return err
 		}
-		limit = logSize
 	}
 	if s.first() != 0 {
 		err = s.ship(ctx)
@@ -202,8 +200,9 @@ func (s *Shipper) step(ctx context.Context) error {
 	if err == nil && collects && len(s.waiting) == 0 && s.status.Whole && s.chain != nil {
 		s.shippedAt = began
 	}
+	large := s.chain != nil && s.moved != s.chain.state && s.chain.end.Offset() >= logSize
 	s.mu.Unlock()
-	if _, log := s.o.Stores.FileSizes(); log >= limit {
+	if _, log := s.o.Stores.FileSizes(); large || log >= waitingLogSize {
 		err = errors.Join(err, s.o.Stores.Checkpoint(ctx))
 	}
 	return errors.Join(looked, err)

@@ -35,7 +35,7 @@ const (
 	// exist.
 	commonSettings = "_error_rc=1&_inttotime=1&_texttotime=1&_time_format=sqlite&_pragma=busy_timeout(5000)&_pragma=temp_store(memory)"
 	// A commit is on the disk. The log is moved into the database after each 1,000 pages of 4 KB,
-	// and is not kept longer than 16 MB after that. ANALYZE reads a part of each index.
+	// and its file keeps keptLog bytes after that. ANALYZE reads a part of each index.
 	anyWriterSettings = commonSettings + "&_pragma=journal_mode(wal)&_pragma=synchronous(full)" +
 		"&_pragma=journal_size_limit(16777216)&_pragma=cache_size(-32768)"
 	writerSettings = anyWriterSettings + "&_pragma=wal_autocheckpoint(1000)"
@@ -164,16 +164,18 @@ func (s *Stores) readyFile(ctx context.Context) error {
 	return nil
 }
 
-// FileSizes returns the sizes of the folder's database and of its write-ahead log, in bytes.
-func (s *Stores) FileSizes() (database, log int64) {
-	size := func(path string) int64 {
-		info, err := os.Stat(path)
-		if err != nil {
-			return 0
-		}
-		return info.Size()
+// FileSizes returns the sizes of the folder's database and of the file of its write-ahead log, in bytes.
+func (s *Stores) FileSizes() (database, log int64) { return sizeOf(s.file.path), s.file.logSize() }
+
+func (f *file) logSize() int64 { return sizeOf(f.path + "-wal") }
+
+// sizeOf returns the size of a file, 0 if there is none.
+func sizeOf(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
 	}
-	return size(s.file.path), size(s.file.path + "-wal")
+	return info.Size()
 }
 
 // use calls do with a connection. For the one that writes it waits as uploads do: others would wait for

@@ -27,6 +27,10 @@ const (
 // database. Before that, the reader does so beside the commits.
 const logLimit = 32 << 20
 
+// keptLog is how many bytes the file of a log keeps when it was moved into the database: to write over them
+// takes less than to make a file grow.
+const keptLog = 16 << 20
+
 // LogReader has to see what is committed before it is moved from the log into the database.
 type LogReader interface {
 	// Collect reads what the log has gained, and then calls move, if that is not nil, before anybody else
@@ -265,9 +269,9 @@ func logSums(order binary.ByteOrder, sums [2]uint32, data []byte) [2]uint32 {
 	return sums
 }
 
-// Checkpoint moves the log of a folder's database into the database and empties it, unless somebody
-// reads an older state of the database. Writes go on meanwhile and wait only for the last part. If a
-// LogReader reads the log, it has seen everything before.
+// Checkpoint moves the log of a folder's database into the database, and empties it if it is large,
+// unless somebody reads an older state of the database. Writes go on meanwhile and wait only for the
+// last part. If a LogReader reads the log, it has seen everything before.
 func (s *Stores) Checkpoint(ctx context.Context) error {
 	return models.Wrap("empty the write-ahead log", s.file.checkpoint(ctx))
 }
@@ -321,21 +325,25 @@ func look(ctx context.Context, conn *fileConn) error {
 // empty moves the log into the database, over the connection that writes.
 func (f *file) empty(ctx context.Context, writer *fileConn, wait bool) error {
 	if reader := f.reader.Load(); reader != nil {
-		return (*reader).Collect(ctx, wait, func() (bool, error) { return f.truncate(ctx, writer) })
+		return (*reader).Collect(ctx, wait, func() (bool, error) { return f.restart(ctx, writer) })
 	}
-	_, err := f.truncate(ctx, writer)
+	_, err := f.restart(ctx, writer)
 	return err
 }
 
-// truncate reports whether it has moved the whole log.
-func (f *file) truncate(ctx context.Context, writer *fileConn) (all bool, err error) {
+// restart moves the log, so that the next commit begins it anew, and reports whether all is moved.
+func (f *file) restart(ctx context.Context, writer *fileConn) (all bool, err error) {
 	f.moving.Lock()
 	defer f.moving.Unlock()
 	// It waits for readers whose calls are about to end, but hardly for others: nobody could write.
 	if err := writer.run(ctx, "PRAGMA busy_timeout(20)"); err != nil {
 		return false, err
 	}
-	all, err = moveLog(ctx, writer, "TRUNCATE")
+	mode := "RESTART"
+	if f.logSize() > keptLog {
+		mode = "TRUNCATE"
+	}
+	all, err = moveLog(ctx, writer, mode)
 	return all, errors.Join(err, writer.run(ctx, busyTimeout))
 }
 
@@ -356,16 +364,9 @@ func moveLog(ctx context.Context, conn *fileConn, mode string) (all bool, err er
 // bound moves a log that has become large into the database, over the connection that writes. An error
 // is that of the next one to use the file.
 func (f *file) bound(writer *fileConn) {
-	size := func() int64 {
-		info, err := os.Stat(f.path + "-wal")
-		if err != nil {
-			return 0
-		}
-		return info.Size()
-	}
-	if size() < f.limit.Load()+logLimit {
+	if f.logSize() < f.limit.Load()+logLimit {
 		return
 	}
 	_ = f.empty(context.Background(), writer, false)
-	f.limit.Store(size()) // somebody may read an older state
+	f.limit.Store(f.logSize()) // somebody may read an older state
 }
