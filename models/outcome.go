@@ -21,11 +21,13 @@ const (
 	// OutcomeBoardFinal is the final result of a day or an event, or a later revision of
 	// it.
 	OutcomeBoardFinal OutcomeType = "board.final"
+	// OutcomeCompetitionFinal is the final standing of a competition, or a later revision of it.
+	OutcomeCompetitionFinal OutcomeType = "competition.final"
 )
 
 // OutcomeTypes returns all types of outcomes.
 func OutcomeTypes() []OutcomeType {
-	return []OutcomeType{OutcomeFriendRequested, OutcomeFriendAccepted, OutcomeLikeGiven, OutcomeBoardFinal, OutcomeDigestReady, OutcomeRankPassed}
+	return []OutcomeType{OutcomeFriendRequested, OutcomeFriendAccepted, OutcomeLikeGiven, OutcomeBoardFinal, OutcomeCompetitionFinal, OutcomeDigestReady, OutcomeRankPassed}
 }
 
 // TargetPush is the target of all deliveries by Web Push, whose addresses are secrets.

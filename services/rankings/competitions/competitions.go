@@ -1,0 +1,202 @@
+// Package competitions makes the standings of competitions between groups.
+//
+// A standing is a view: it is computed from the present scores and from who counted for which team on
+// which day (package teams), and replaced as a whole. So corrections, exclusions, late days and erasures
+// need nothing of their own. Run computes all competitions that are not final. It reads each day that is
+// not archived once for all competitions of a board, and archived days again only if they have changed
+// or a person was added. It rests 19 times as long as each read took.
+//
+// Table standings has what each person has, in revision 0 of a competition, and for good in each final
+// one. Each process ranks that itself, without those who hide, whenever it or they have changed: it asks
+// once a second at most. Who hides from everybody counts as if they had not walked.
+//
+// A competition is final when all its days are archived. The transaction that stores its standing writes
+// the outcome competition.final.
+package competitions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"stepboard/internal/failpoint"
+	"stepboard/models"
+	"stepboard/services/boards/archive"
+	"stepboard/services/boards/board"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/boards/corrections"
+	"stepboard/services/people/privacy"
+	"stepboard/services/people/teams"
+	"stepboard/services/platform/cursor"
+)
+
+// Directory finds and describes users. Implemented by directory.Service.
+type Directory interface {
+	models.Finder
+	// Records returns the record of each user, by position; one without a user id if
+	// the user does not exist. CodeUnavailable if a store is away.
+	Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error)
+}
+
+// Teams knows competitions and who counts in them. Implemented by teams.Service.
+type Teams interface {
+	// Find returns a competition. CodeNotFound.
+	Find(ctx context.Context, id models.CompetitionID) (models.Competition, error)
+	// OfUser returns those in which a group of a user is a team, and All returns all, the one that begins
+	// last first.
+	OfUser(ctx context.Context, user models.RowID) ([]models.Competition, error)
+	All(ctx context.Context) ([]models.Competition, error)
+	// Unfinished returns those that are not final, or that are to be computed once more.
+	Unfinished(ctx context.Context) ([]models.Competition, error)
+	// Members returns who counts in a competition and who did, ordered by user and first day.
+	Members(ctx context.Context, c models.CompetitionRow) ([]models.TeamMember, error)
+	// Teams returns the teams of a competition, and TeamsOf those whose group a user is a member of.
+	Teams(ctx context.Context, c models.CompetitionRow) ([]teams.Team, error)
+	TeamsOf(ctx context.Context, c models.CompetitionRow, user models.RowID) ([]models.GroupRow, error)
+}
+
+// Options holds what a Service is built on.
+type Options struct {
+	Store   *Store
+	Teams   Teams
+	Catalog *catalog.Catalog
+	Entries board.Entries
+	Archive *archive.Service
+	Rules   *corrections.Rules
+	Privacy *privacy.Service
+	// Directory names people, and Cursors seal pages.
+	Directory Directory
+	Cursors   *cursor.Sealer
+	Clock     models.Clock
+	Log       *slog.Logger
+	// RetainMonths is how many months the archive keeps; 0 for all.
+	RetainMonths int
+	// Memory is how many bytes of standings the process keeps.
+	Memory int64
+}
+
+// Service computes and shows standings. Safe for concurrent use, apart from Run.
+type Service struct {
+	o Options
+	// archived is what Run has read of archived days.
+	archived map[models.CompetitionRow]*archived
+	memory   *memory
+	oldest   atomic.Value // of time.Time
+}
+
+// New returns a service.
+func New(o Options) *Service {
+	return &Service{o: o, archived: make(map[models.CompetitionRow]*archived), memory: newMemory(o.Memory)}
+}
+
+// Oldest returns when the oldest standing that is not final was computed, when Run last looked; the zero
+// time without one.
+func (s *Service) Oldest() time.Time {
+	oldest, _ := s.oldest.Load().(time.Time)
+	return oldest
+}
+
+// Run computes the standings of all competitions that are not final, and makes those final whose days
+// are archived. It returns how many it has written. It may be cut off and repeated. Run must not run
+// twice at once.
+func (s *Service) Run(ctx context.Context) (written int64, err error) {
+	list, err := s.o.Teams.Unfinished(ctx)
+	if err != nil {
+		return 0, err
+	}
+	of := make(map[string][]models.Competition)
+	unfinished := make(map[models.CompetitionRow]bool)
+	for _, c := range list {
+		of[c.Board] = append(of[c.Board], c)
+		unfinished[c.Row] = true
+	}
+	for c := range s.archived {
+		if !unfinished[c] {
+			delete(s.archived, c)
+		}
+	}
+	var failed []error
+	for name, some := range of {
+		n, err := s.board(ctx, name, some)
+		written += n
+		failed = append(failed, models.Wrap("competitions of "+name, err))
+	}
+	oldest, err := s.o.Store.oldest(ctx)
+	s.oldest.Store(oldest)
+	return written, errors.Join(append(failed, err)...)
+}
+
+// board computes the standings of competitions of one board.
+func (s *Service) board(ctx context.Context, name string, list []models.Competition) (written int64, err error) {
+	board, err := s.o.Catalog.Definitions.Board(name)
+	if err != nil {
+		return 0, err
+	}
+	for range moves {
+		asOf := models.TimestampOf(s.o.Clock()).Time()
+		var sheets []*sheet
+		for _, c := range list {
+			sh, err := s.read(ctx, c, board.Today(asOf))
+			if err != nil {
+				return 0, err
+			}
+			if c.Recompute { // what was read may have changed without a run
+				delete(s.archived, c.Row)
+			}
+			sheets = append(sheets, sh)
+		}
+		if err = s.compute(ctx, board, sheets); errors.Is(err, errMoved) {
+			continue
+		} else if err != nil {
+			return 0, err
+		}
+		failpoint.Hit("competitions.computed")
+		for _, sh := range sheets {
+			if err := s.write(ctx, sh, asOf); err != nil {
+				return written, err
+			}
+			written++
+		}
+		return written, nil
+	}
+	return 0, err
+}
+
+// write stores what was computed.
+func (s *Service) write(ctx context.Context, sh *sheet, asOf time.Time) error {
+	if !sh.closed {
+		if sh.Revision > 0 {
+			return fmt.Errorf("days of competition %s, which is final, are not in the archive", sh.ID)
+		}
+		return s.o.Store.write(ctx, sh.Row, asOf, sh.body())
+	}
+	revision, err := s.o.Store.finish(ctx, sh, asOf)
+	if errors.Is(err, errChanged) { // the next run sees how
+		return nil
+	}
+	if err == nil {
+		s.o.Log.InfoContext(ctx, "a competition is final", "competition", sh.ID, "revision", revision)
+	}
+	return err
+}
+
+// Recompute asks for the next revision of a final competition, which the job makes within seconds.
+// CodeNotFound if there is none that is final, CodeValidationFailed if the archive does not keep its days
+// any more. Two statements.
+func (s *Service) Recompute(ctx context.Context, id models.CompetitionID) error {
+	c, err := s.o.Teams.Find(ctx, id)
+	if err != nil {
+		return err
+	}
+	if s.o.RetainMonths > 0 && c.First < archive.FirstKept(s.o.Clock(), s.o.RetainMonths) {
+		return models.Errorf(models.CodeValidationFailed, "the archive does not keep the first days of the competition any more")
+	}
+	ok, err := s.o.Store.again(ctx, id)
+	if err == nil && !ok {
+		return models.Errorf(models.CodeNotFound, "there is no competition %s that is final", id)
+	}
+	return models.Public("recompute a competition", err)
+}

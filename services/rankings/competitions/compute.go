@@ -1,0 +1,321 @@
+package competitions
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"stepboard/internal/pause"
+	"stepboard/models"
+	"stepboard/services/boards/catalog"
+	"stepboard/services/boards/score"
+)
+
+const (
+	// chunk is how many people's scores are read at once.
+	chunk = 1000
+	// restTimes is how many times as long as a read took the work rests after it.
+	restTimes = 19
+	// moves is how often in a row days may be archived while they are read.
+	moves = 5
+)
+
+// errMoved means that a day was archived while it was read.
+var errMoved = errors.New("a day was archived meanwhile")
+
+// stint is the days on which a person counted for a team. Without a last day it goes on.
+type stint struct {
+	user        models.RowID
+	group       models.GroupRow
+	first, last models.Date
+	present     bool
+}
+
+// sheet is a competition that is being computed.
+type sheet struct {
+	models.Competition
+	teams   []team
+	members []models.TeamMember
+	stints  []stint
+	sums    []models.Sum // of each stint
+	// begun is how many of its days have begun, and closed that all of them are archived.
+	begun  int64
+	closed bool
+}
+
+// day is a day of a board.
+type day struct {
+	date     models.Date
+	bucket   *models.Bucket // nil if nobody has a score
+	archived bool
+	run      int
+}
+
+// archived is what the archived days of a competition's stints add up to. It holds while runs stay the
+// same: the number of the last run of each of these days.
+type archived struct {
+	runs map[models.Date]int
+	sums map[stint]models.Sum
+}
+
+// read reads what a competition is made of.
+func (s *Service) read(ctx context.Context, c models.Competition, today models.Date) (*sheet, error) {
+	found, err := s.o.Teams.Teams(ctx, c.Row)
+	if err != nil {
+		return nil, err
+	}
+	sh := &sheet{Competition: c, begun: int64(max(0, min(c.Last, today)-c.First+1))}
+	for _, t := range found {
+		sh.teams = append(sh.teams, team{t.Group, t.ID, t.Name})
+	}
+	if sh.members, err = s.o.Teams.Members(ctx, c.Row); err != nil {
+		return nil, err
+	}
+	for _, m := range sh.members {
+		one := stint{user: m.User, group: m.Group, first: max(m.First, c.First), last: c.Last, present: m.Last == nil}
+		if m.Last != nil {
+			one.last = min(*m.Last, c.Last)
+		}
+		if !s.o.Rules.Erased(m.User) {
+			sh.stints = append(sh.stints, one)
+		}
+	}
+	sh.sums = make([]models.Sum, len(sh.stints))
+	return sh, nil
+}
+
+// compute adds up the scores of competitions of one board. errMoved.
+func (s *Service) compute(ctx context.Context, board *catalog.Board, sheets []*sheet) error {
+	days, err := s.days(ctx, board, sheets)
+	if err != nil {
+		return err
+	}
+	for _, sh := range sheets {
+		if err := s.addArchived(ctx, sh, days); err != nil {
+			return err
+		}
+	}
+	for _, d := range days {
+		if d.bucket == nil || d.archived {
+			continue
+		}
+		if err := s.addHot(ctx, d, sheets); err != nil {
+			return err
+		}
+		if archived, err := s.o.Archive.Complete(ctx, d.bucket); err != nil || archived {
+			return errors.Join(err, errMoved)
+		}
+	}
+	return nil
+}
+
+// days returns the days of some competitions of a board that have begun, and says of each competition
+// whether all of its days are archived.
+func (s *Service) days(ctx context.Context, board *catalog.Board, sheets []*sheet) ([]day, error) {
+	now := s.o.Clock()
+	today := board.Today(now)
+	of := make(map[models.Date]*day)
+	for _, sh := range sheets {
+		for d := sh.First; d <= min(sh.Last, today); d++ {
+			of[d] = nil
+		}
+	}
+	runs, err := s.o.Store.runs(ctx, board.Name)
+	if err != nil {
+		return nil, err
+	}
+	var days []day
+	open := make(map[models.Date]bool)
+	for _, date := range slices.Sorted(maps.Keys(of)) {
+		d := day{date: date}
+		bucket, err := s.o.Catalog.Buckets.Resolve(board, &date, now, models.UTCOffset{})
+		if models.CodeOf(err) == models.CodeDateInFuture {
+			open[date] = true
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if d.bucket, err = s.o.Catalog.Buckets.Load(ctx, bucket.Board, bucket.Name); errors.Is(err, catalog.ErrNoBucket) {
+			open[date] = !bucket.Cold(now)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if d.archived, err = s.o.Archive.Complete(ctx, d.bucket); err != nil {
+			return nil, err
+		}
+		d.run = runs[d.bucket.Name]
+		open[date] = !d.archived
+		days = append(days, d)
+	}
+	for _, sh := range sheets {
+		sh.closed = sh.Last <= today
+		for d := sh.First; d <= sh.Last && sh.closed; d++ {
+			sh.closed = !open[d]
+		}
+	}
+	return days, nil
+}
+
+// addArchived adds the archived days. What was read before is not read again, unless a day was
+// archived since.
+func (s *Service) addArchived(ctx context.Context, sh *sheet, days []day) error {
+	had := s.archived[sh.Row]
+	now := &archived{runs: make(map[models.Date]int), sums: make(map[stint]models.Sum, len(sh.stints))}
+	var list []day
+	for _, d := range days {
+		if d.archived && d.date >= sh.First && d.date <= sh.Last {
+			now.runs[d.date] = d.run
+			list = append(list, d)
+		}
+	}
+	if had == nil || !maps.Equal(had.runs, now.runs) {
+		had = &archived{}
+	}
+	var missing []int
+	for i, one := range sh.stints {
+		sum, ok := had.sums[one]
+		if sh.sums[i] = sum; !ok {
+			missing = append(missing, i)
+		}
+	}
+	for _, d := range list {
+		err := s.each(ctx, d, sh.users(d.date, missing), s.o.Archive.Composites, func(scores map[models.RowID]models.Composite) {
+			sh.add(d, missing, scores)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for i, one := range sh.stints {
+		now.sums[one] = sh.sums[i]
+	}
+	s.archived[sh.Row] = now
+	return nil
+}
+
+// addHot adds a day that is not archived, which is read once for all competitions.
+func (s *Service) addHot(ctx context.Context, d day, sheets []*sheet) error {
+	all := make(map[models.RowID]struct{})
+	for _, sh := range sheets {
+		for _, user := range sh.users(d.date, sh.all()) {
+			all[user] = struct{}{}
+		}
+	}
+	return s.each(ctx, d, slices.Sorted(maps.Keys(all)), s.hot, func(scores map[models.RowID]models.Composite) {
+		for _, sh := range sheets {
+			if d.date >= sh.First && d.date <= sh.Last {
+				sh.add(d, sh.all(), scores)
+			}
+		}
+	})
+}
+
+// hot reads the scores of users on a day that is not archived as they are shown.
+func (s *Service) hot(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error) {
+	composites, err := s.o.Entries.Composites(ctx, bucket, users)
+	if err == nil {
+		s.o.Rules.Show(bucket, users, composites)
+	}
+	return composites, err
+}
+
+// each reads the scores of users on a day, in chunks with rests, and calls use with all of them.
+func (s *Service) each(
+	ctx context.Context, d day, users []models.RowID,
+	read func(context.Context, *models.Bucket, []models.RowID) ([]models.Composite, error), use func(map[models.RowID]models.Composite),
+) error {
+	scores := make(map[models.RowID]models.Composite, len(users))
+	for some := range slices.Chunk(users, chunk) {
+		began := time.Now()
+		composites, err := read(ctx, d.bucket, some)
+		if err != nil {
+			return err
+		}
+		for i, user := range some {
+			scores[user] = composites[i]
+		}
+		if err := pause.Rest(ctx, began, restTimes); err != nil {
+			return err
+		}
+	}
+	if len(users) > 0 {
+		use(scores)
+	}
+	return nil
+}
+
+// all returns the indexes of all stints.
+func (sh *sheet) all() []int {
+	all := make([]int, len(sh.stints))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// users returns the users of stints, by index, that a day belongs to, ascending.
+func (sh *sheet) users(date models.Date, of []int) (users []models.RowID) {
+	for _, i := range of {
+		if one := sh.stints[i]; one.first <= date && date <= one.last {
+			users = append(users, one.user)
+		}
+	}
+	slices.Sort(users)
+	return slices.Compact(users)
+}
+
+// add adds the scores of a day to the sums of stints, by index.
+func (sh *sheet) add(d day, to []int, scores map[models.RowID]models.Composite) {
+	codec := score.Of(d.bucket)
+	for _, i := range to {
+		one := sh.stints[i]
+		composite := scores[one.user]
+		if composite == 0 || d.date < one.first || d.date > one.last {
+			continue
+		}
+		points, reachedAt := codec.Decode(composite)
+		sh.sums[i] = sh.sums[i].Plus(measured(&sh.Competition, d.bucket.Score(points), reachedAt))
+	}
+}
+
+// measured returns what the score of a day counts.
+func measured(c *models.Competition, score int64, reachedAt models.Timestamp) models.Sum {
+	sum := models.Sum{Score: score, Days: 1, ReachedAt: reachedAt}
+	switch {
+	case c.Measure == models.MeasureGoalDays && score >= c.Goal:
+		sum.Score = 1
+	case c.Measure == models.MeasureGoalDays:
+		sum.Score = 0
+	case c.Cap > 0:
+		sum.Score = min(score, c.Cap)
+	}
+	return sum
+}
+
+// body returns what everybody has: a line for each person and team.
+func (sh *sheet) body() *body {
+	b := &body{Days: sh.begun, Teams: sh.teams}
+	type key struct {
+		user  models.RowID
+		group models.GroupRow
+	}
+	at := make(map[key]int)
+	through := sh.First + models.Date(sh.begun) - 1
+	for i, one := range sh.stints {
+		k := key{one.user, one.group}
+		if _, ok := at[k]; !ok {
+			at[k] = len(b.Lines)
+			b.Lines = append(b.Lines, line{User: one.user, Group: one.group})
+		}
+		l := &b.Lines[at[k]]
+		l.Present = l.Present || one.present
+		l.Counted += int64(max(0, min(one.last, through)-one.first+1))
+		l.Sum = l.Plus(sh.sums[i])
+	}
+	return b
+}

@@ -1,0 +1,173 @@
+package competitions
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
+
+	"stepboard/internal/failpoint"
+	"stepboard/models"
+	"stepboard/services/platform/outcomes"
+)
+
+// errChanged means that a competition has changed since it was read.
+var errChanged = errors.New("the competition has changed meanwhile")
+
+// Store keeps standings in table standings. Safe for concurrent use.
+type Store struct {
+	db     *gorm.DB
+	outbox *outcomes.Outbox
+}
+
+// NewStore returns a store over the database, which writes final standings to the outbox.
+func NewStore(db *gorm.DB, outbox *outcomes.Outbox) *Store { return &Store{db: db, outbox: outbox} }
+
+// stored is a row of table standings.
+type stored struct {
+	Competition models.CompetitionRow `gorm:"column:competition_id;primaryKey"`
+	Revision    int                   `gorm:"primaryKey;autoIncrement:false"`
+	AsOf        time.Time
+	Body        []byte
+}
+
+func (stored) TableName() string { return "standings" }
+
+// runs returns the number of the last complete run of each archived day of a board. One query.
+func (s *Store) runs(ctx context.Context, board string) (map[string]int, error) {
+	var rows []struct {
+		Bucket string
+		Run    int
+	}
+	err := s.db.WithContext(ctx).Raw(`SELECT bucket, max(run) AS run FROM board_archives WHERE board = ? AND state = ? GROUP BY bucket`,
+		board, models.ArchiveComplete).Scan(&rows).Error
+	runs := make(map[string]int, len(rows))
+	for _, r := range rows {
+		runs[r.Bucket] = r.Run
+	}
+	return runs, models.Wrap("list archive runs", err)
+}
+
+// write replaces the present standing of a competition that is not final.
+func (s *Store) write(ctx context.Context, c models.CompetitionRow, asOf time.Time, b *body) error {
+	text, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	err = s.db.WithContext(ctx).Exec(`INSERT INTO standings (competition_id, revision, as_of, body)
+		SELECT competition_id, 0, ?, ? FROM competitions WHERE competition_id = ? AND revision = 0
+		ON CONFLICT (competition_id, revision) DO UPDATE SET as_of = excluded.as_of, body = excluded.body`, asOf, text, c).Error
+	return models.Wrap("store a standing", err)
+}
+
+// finish stores the next final standing of a competition, and writes it to the outbox. errChanged if
+// the competition or who counts in it is not what it was.
+func (s *Store) finish(ctx context.Context, sh *sheet, asOf time.Time) (revision int, err error) {
+	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		var c models.Competition
+		err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Where("competition_id = ?", sh.Row).Take(&c).Error
+		if errors.Is(err, gorm.ErrRecordNotFound) || err == nil && (c.Revision != sh.Revision || c.FinalAt != nil && !c.Recompute) {
+			return errChanged
+		}
+		if err != nil {
+			return err
+		}
+		var members []models.TeamMember
+		if err := tx.Where("competition_id = ?", c.Row).Order("user_id, first_day").Find(&members).Error; err != nil {
+			return err
+		}
+		if !slices.EqualFunc(members, sh.members, sameMember) {
+			return errChanged
+		}
+		hidden, err := hiddenIn(tx, c.Row)
+		if err != nil {
+			return err
+		}
+		b := sh.body()
+		b.hide(func(user models.RowID) bool { return hidden[user] })
+		text, err := json.Marshal(b)
+		if err != nil {
+			return err
+		}
+		revision = c.Revision + 1
+		err = tx.Exec(`UPDATE competitions SET revision = ?, final_at = coalesce(final_at, ?), recompute = false WHERE competition_id = ?`,
+			revision, asOf, c.Row).Error
+		if err == nil {
+			err = tx.Create(&stored{Competition: c.Row, Revision: revision, AsOf: asOf, Body: text}).Error
+		}
+		if err == nil {
+			err = tx.Exec(`DELETE FROM standings WHERE competition_id = ? AND revision = 0`, c.Row).Error
+		}
+		if err == nil {
+			err = s.outbox.Add(tx, models.OutcomeCompetitionFinal, payloadOf(&c, revision, rank(c.Team, b)))
+		}
+		failpoint.Hit("competitions.written")
+		return err
+	})
+	if err == nil {
+		failpoint.Hit("competitions.final")
+	}
+	return revision, models.Wrap("store a final standing", err)
+}
+
+func sameMember(a, b models.TeamMember) bool {
+	return a.User == b.User && a.Group == b.Group && a.First == b.First && (a.Last == nil) == (b.Last == nil) && (a.Last == nil || *a.Last == *b.Last)
+}
+
+// hiddenIn returns those who count in a competition and hide from everybody. One query.
+func hiddenIn(db *gorm.DB, c models.CompetitionRow) (map[models.RowID]bool, error) {
+	var users []models.RowID
+	err := db.Raw(`SELECT DISTINCT m.user_id FROM competition_members m JOIN users u ON u.user_id = m.user_id
+		WHERE m.competition_id = ? AND u.hidden`, c).Scan(&users).Error
+	hidden := make(map[models.RowID]bool, len(users))
+	for _, user := range users {
+		hidden[user] = true
+	}
+	return hidden, models.Wrap("list who hides", err)
+}
+
+// hidden is hiddenIn outside of a transaction.
+func (s *Store) hidden(ctx context.Context, c models.CompetitionRow) (map[models.RowID]bool, error) {
+	return hiddenIn(s.db.WithContext(ctx), c)
+}
+
+// latest returns when the latest standing of a competition was made, and its revision; false without
+// one. One query.
+func (s *Store) latest(ctx context.Context, c models.CompetitionRow) (row stored, ok bool, err error) {
+	var rows []stored
+	err = s.db.WithContext(ctx).Select("competition_id", "revision", "as_of").Where("competition_id = ?", c).
+		Order("revision DESC").Limit(1).Find(&rows).Error
+	if err != nil || len(rows) == 0 {
+		return row, false, err
+	}
+	return rows[0], true, nil
+}
+
+// load returns a standing. One query.
+func (s *Store) load(ctx context.Context, c models.CompetitionRow, revision int) (row stored, b *body, err error) {
+	if err := s.db.WithContext(ctx).Where("competition_id = ? AND revision = ?", c, revision).Take(&row).Error; err != nil {
+		return row, nil, err
+	}
+	b = new(body)
+	return row, b, json.Unmarshal(row.Body, b)
+}
+
+// again asks for one more revision of a final competition, and reports whether there is one. One statement.
+func (s *Store) again(ctx context.Context, id models.CompetitionID) (bool, error) {
+	result := s.db.WithContext(ctx).Exec(`UPDATE competitions SET recompute = true WHERE external_id = ? AND revision > 0`, id)
+	return result.RowsAffected > 0, models.Wrap("ask for another revision", result.Error)
+}
+
+// oldest returns when the oldest present standing was made; the zero time without one. One query.
+func (s *Store) oldest(ctx context.Context) (time.Time, error) {
+	var rows []stored
+	err := s.db.WithContext(ctx).Select("as_of").Where("revision = 0").Order("as_of").Limit(1).Find(&rows).Error
+	if err != nil || len(rows) == 0 {
+		return time.Time{}, err
+	}
+	return rows[0].AsOf, nil
+}
