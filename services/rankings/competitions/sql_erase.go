@@ -59,7 +59,8 @@ func eraseIn(tx *gorm.DB, c models.CompetitionRow, user models.RowID) (changed i
 		if row.Body, err = json.Marshal(&b); err != nil {
 			return changed, err
 		}
-		if err := tx.Save(&row).Error; err != nil {
+		err = tx.Exec(`UPDATE standings SET body = ? WHERE competition_id = ? AND revision = ?`, row.Body, c, row.Revision).Error
+		if err != nil {
 			return changed, err
 		}
 	}
