@@ -51,7 +51,9 @@ func (s table) Find(ctx context.Context, id models.CompetitionID) (models.Compet
 	return append(list, models.Competition{})[0], err
 }
 
-func (s table) OfUser(ctx context.Context, _ models.RowID) ([]models.Competition, error) { return s.All(ctx) }
+func (s table) OfUser(ctx context.Context, _ models.RowID) ([]models.Competition, error) {
+	return s.All(ctx)
+}
 
 func (s table) All(ctx context.Context) ([]models.Competition, error) { return s.list(ctx, "1 = 1") }
 

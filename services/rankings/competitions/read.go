@@ -260,7 +260,7 @@ func (s *Service) people(ctx context.Context, st present, v viewer, notShown []m
 		p := st.people[at]
 		lines[i] = Person{Rank: int64(at) + 1, Score: p.Score, Days: p.Days, ReachedAt: p.ReachedAt}
 		mine := v.row != 0 && p.User == v.row
-		if r := &records[i]; r.User != "" && (mine || !r.Hidden && !slices.Contains(notShown, p.User)) {
+		if r := &records[i]; p.User != 0 && r.User != "" && (mine || !r.Hidden && !slices.Contains(notShown, p.User)) {
 			lines[i].User, lines[i].Nickname, lines[i].AvatarURL = r.User, r.Nickname, r.AvatarURL.String()
 			lines[i].Group, lines[i].IsMe = st.teams[st.of[p.group]].ID, mine
 		}
