@@ -52,6 +52,7 @@ import (
 	"stepboard/services/platform/lease"
 	"stepboard/services/platform/limit"
 	"stepboard/services/platform/outcomes"
+	"stepboard/services/rankings/competitions"
 	"stepboard/services/rankings/digests"
 	"stepboard/services/rankings/likes"
 	"stepboard/services/rankings/notices"
@@ -125,34 +126,35 @@ func AllRoles() Roles { return Roles{API: true, Consumer: true, Jobs: true} }
 // App holds the services and what they are built on. The commands, the demo and
 // the tests all use it. Its life is Build, Start or Run, Close.
 type App struct {
-	Catalog     *catalog.Catalog
-	Entries     board.Entries
-	Friends     *friends.Service
-	Privacy     *privacy.Service
-	Groups      *groups.Service
-	Sets        cache.Copies
-	Directory   *directory.Service
-	NearCache   ranking.NearCache // nil unless rankings.max_staleness is set
-	Ranking     *ranking.Service
-	Likes       *likes.Service
-	Streams     *stream.Service
-	Archive     *archive.Service
-	Corrections *corrections.Service
-	Ingest      *ingest.Service
-	Ledger      *ledger.Service
-	Importer    *importer.Service
-	DeadLetters *ingest.DeadLetters
-	Reviews     *reviews.Service
-	Holds       *holds.Service
-	Deliveries  *outcomes.Deliveries
-	Notices     *notices.Service
-	Phones      *phones.Service
-	Erasure     *erasure.Service
-	Audit       *audit.Service
-	Replayer    *ingest.Replayer // nil without a queue
-	Reconciler  *ledger.Reconciler
-	Handler     http.Handler
-	Metrics     http.Handler // what Prometheus reads
+	Catalog      *catalog.Catalog
+	Entries      board.Entries
+	Friends      *friends.Service
+	Privacy      *privacy.Service
+	Groups       *groups.Service
+	Sets         cache.Copies
+	Directory    *directory.Service
+	NearCache    ranking.NearCache // nil unless rankings.max_staleness is set
+	Ranking      *ranking.Service
+	Likes        *likes.Service
+	Streams      *stream.Service
+	Archive      *archive.Service
+	Corrections  *corrections.Service
+	Ingest       *ingest.Service
+	Ledger       *ledger.Service
+	Importer     *importer.Service
+	DeadLetters  *ingest.DeadLetters
+	Reviews      *reviews.Service
+	Holds        *holds.Service
+	Competitions *competitions.Service
+	Deliveries   *outcomes.Deliveries
+	Notices      *notices.Service
+	Phones       *phones.Service
+	Erasure      *erasure.Service
+	Audit        *audit.Service
+	Replayer     *ingest.Replayer // nil without a queue
+	Reconciler   *ledger.Reconciler
+	Handler      http.Handler
+	Metrics      http.Handler // what Prometheus reads
 
 	log         *slog.Logger
 	digests     *digests.Service
@@ -361,7 +363,7 @@ func (a *App) loadUsers(ctx context.Context, o Options) (err error) {
 	return err
 }
 
-// buildRanking constructs the services of rankings, likes, digests and of who has passed whom.
+// buildRanking constructs the services of rankings, likes, digests, competitions and of who has passed whom.
 func (a *App) buildRanking(o Options) {
 	given := likes.NewStore(o.Stores.Friends.Gorm, a.outbox)
 	a.Ranking = ranking.New(ranking.Options{
@@ -386,6 +388,14 @@ func (a *App) buildRanking(o Options) {
 	})
 	if o.Roles.Jobs {
 		a.registry.MustRegister(newPassedCollector(a.passed))
+	}
+	a.Competitions = competitions.New(competitions.Options{
+		Store: competitions.NewStore(o.Stores.Jobs.Gorm, a.outbox), Reads: competitions.NewStore(o.Stores.Gorm, nil), Teams: a.Teams,
+		Catalog: a.Catalog, Entries: a.Entries, Archive: a.Archive, Rules: a.rules, Privacy: a.Privacy, Directory: a.Directory,
+		Cursors: a.cursors, RetainMonths: o.Config.Archive.RetainMonths, Memory: int64(o.Config.Rankings.Memory) / 8, Clock: o.Clock, Log: o.Log,
+	})
+	if o.Roles.Jobs {
+		a.registry.MustRegister(newCompetitionsCollector(a.Competitions, o.Clock))
 	}
 }
 
@@ -445,7 +455,7 @@ func (a *App) buildJobs(o Options) error {
 	}
 	reconcile := a.backing.reconcile(a.Reconciler.Replay)
 	list := o.Traces.jobs(
-		guarded(jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths), a.clock),
+		guarded(jobs.Archive(a.Archive, nightly, o.Config.Archive.RetainMonths, a.Teams.Earliest), a.clock),
 		guarded(jobs.Reconcile(reconcile, a.Catalog.Buckets, a.Entries, o.Clock, o.Log, a.registry), a.clock),
 		guarded(jobs.Correct(a.Corrections.Apply), a.clock),
 		guarded(jobs.CorrectArchive(a.Corrections.PendingBuckets, a.Archive), a.clock),
@@ -467,6 +477,7 @@ func (a *App) buildJobs(o Options) error {
 		}), a.clock),
 		jobs.Reviews(a.Reviews.Find),
 		guarded(jobs.Holds(a.Holds.Write), a.clock),
+		guarded(jobs.Competitions(a.Competitions.Run), a.clock),
 		guarded(jobs.Erase(a.Erasure.Run), a.clock),
 	)
 	if a.outbox.Wants(models.OutcomeBoardFinal) {

@@ -13,6 +13,7 @@ import (
 	"stepboard/services/operations/audit"
 	"stepboard/services/operations/erasure"
 	"stepboard/services/operations/reviews"
+	"stepboard/services/rankings/competitions"
 	"stepboard/services/rankings/likes"
 	"stepboard/services/rankings/notices"
 	"stepboard/services/rankings/passed"
@@ -31,7 +32,7 @@ func (a *App) buildErasure(o Options, store *erasure.Store) {
 			likes.NewStore(o.Stores.Jobs.Gorm, nil).Subject(), a.Archive.Subject(), a.increments.Subject(), a.Corrections.Subject(),
 			reviews.NewStore(o.Stores.Jobs.Gorm).Subject(), holds.NewStore(o.Stores.Gorm, o.Stores.Jobs.Gorm).Subject(), audit.NewStore(o.Stores.Jobs.Gorm).Subject(),
 			ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm).Subject(), a.webhooks.Subject(), notices.NewStore(o.Stores.Jobs.Gorm).Subject(),
-			phones.NewStore(o.Stores.Jobs.Gorm).Subject(o.Clock), passed.Subject(a.states),
+			phones.NewStore(o.Stores.Jobs.Gorm).Subject(o.Clock), passed.Subject(a.states), competitions.NewStore(o.Stores.Jobs.Gorm, nil).Subject(),
 		},
 		Forget: a.states.Erase, Pending: a.decisions.Pending, Clock: o.Clock, Log: o.Log,
 	})

@@ -23,6 +23,7 @@ import (
 	"stepboard/services/people/directory"
 	"stepboard/services/people/friends"
 	"stepboard/services/platform/limit"
+	"stepboard/services/rankings/competitions"
 	"stepboard/services/rankings/digests"
 	"stepboard/services/rankings/nearcache"
 	"stepboard/services/rankings/passed"
@@ -218,6 +219,20 @@ func newDigestsCollector(d *digests.Service, clock models.Clock) prometheus.Coll
 	}
 	return newNumbers("stepboard_digest_", number{
 		"unfinished_seconds", "Time since the oldest unfinished digest began, when the job last looked; 0 if all are finished.", gauge, unfinished, nil,
+	})
+}
+
+// newCompetitionsCollector reports how old the standings of competitions are.
+func newCompetitionsCollector(c *competitions.Service, clock models.Clock) prometheus.Collector {
+	oldest := func() float64 {
+		at := c.Oldest()
+		if at.IsZero() {
+			return 0
+		}
+		return max(0, clock().Sub(at).Seconds())
+	}
+	return newNumbers("stepboard_competitions_", number{
+		"oldest_standing_seconds", "Age of the oldest standing of a competition that is not final, by the last run of the job; 0 without one.", gauge, oldest, nil,
 	})
 }
 

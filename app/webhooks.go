@@ -9,6 +9,7 @@ import (
 	"stepboard/services/people/friends"
 	"stepboard/services/people/privacy"
 	"stepboard/services/platform/outcomes"
+	"stepboard/services/rankings/competitions"
 	"stepboard/services/rankings/digests"
 	"stepboard/services/rankings/likes"
 	"stepboard/services/rankings/notices"
@@ -66,7 +67,7 @@ func (a *App) buildWebhooks(o Options) (err error) {
 	render := passed.NewRender(a.Directory, choices, o.Clock)
 	a.states, a.passing = a.backing.passed(a.Directory, render)
 	a.webhooks = outcomes.NewStore(o.Stores.Jobs.Gorm, append(friends.Topics(a.Directory, friends.NewStore(o.Stores.Jobs.Gorm, nil)),
-		likes.Topic(a.Directory, choices), results.Topic(a.Directory), digests.Topic(a.Directory, choices), passed.Topic(render))...)
+		likes.Topic(a.Directory, choices), results.Topic(a.Directory), digests.Topic(a.Directory, choices), passed.Topic(render), competitions.Topic(a.Directory))...)
 	a.Deliveries = outcomes.NewDeliveries(a.webhooks, o.Clock)
 	targets := webhookTargets(o.Config)
 	a.deliver = o.Roles.Jobs && (len(targets) > 0 || a.push != nil)

@@ -16,8 +16,11 @@ import (
 const archiveDeadline = 6 * time.Hour
 
 // Archive returns the job that archives every bucket that is due, and drops
-// months that are older than the archive keeps. Its rows are the entries moved.
-func Archive(archiver *archive.Service, schedule cron.Schedule, retainMonths int) Job {
+// months that are older than the archive keeps, but for those from the day on that needed returns,
+// unless that is nil. Its rows are the entries moved.
+func Archive(
+	archiver *archive.Service, schedule cron.Schedule, retainMonths int, needed func(context.Context) (*models.Date, error),
+) Job {
 	return Job{
 		Name: "archive", Schedule: schedule, Deadline: archiveDeadline,
 		Run: func(ctx context.Context) (moved int64, err error) {
@@ -29,7 +32,10 @@ func Archive(archiver *archive.Service, schedule cron.Schedule, retainMonths int
 			if err == nil {
 				_, moved, err = archiveAll(ctx, archiver, due)
 			}
-			_, expireErr := archiver.DropExpired(ctx, retainMonths)
+			first, expireErr := needed(ctx)
+			if expireErr == nil {
+				_, expireErr = archiver.DropExpired(ctx, retainMonths, first)
+			}
 			return moved, errors.Join(err, expireErr)
 		},
 	}

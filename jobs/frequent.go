@@ -25,6 +25,11 @@ func transient(name string, every, deadline time.Duration, run Work) Job {
 	return job
 }
 
+// Competitions returns the job that computes the standings of competitions. Its rows are the standings.
+// The interval is how soon a new score is looked for when the run before has ended. The deadline leaves
+// time for the archived days of many large competitions.
+func Competitions(run Work) Job { return transient("competitions", 15*time.Second, time.Hour, run) }
+
 // Correct returns the job that makes the boards in Redis agree with the corrections. Its
 // rows are the entries that it has corrected. The interval bounds how long global lists show a
 // score that a process has reported to the board because it did not know of the correction.

@@ -513,13 +513,17 @@ func (s *Service) EnsurePartitions(ctx context.Context) error {
 }
 
 // DropExpired drops whole months, those more than the given number of months
-// before this one. It returns how many it dropped; of SQLite, how many rows.
-// If months is 0, it drops nothing.
-func (s *Service) DropExpired(ctx context.Context, months int) (int, error) {
+// before this one, and none from that of a needed day on, unless it is nil. It returns how many it
+// dropped; of SQLite, how many rows. If months is 0, it drops nothing.
+func (s *Service) DropExpired(ctx context.Context, months int, needed *models.Date) (int, error) {
 	if months == 0 {
 		return 0, nil
 	}
-	return s.store.storage.dropMonths(ctx, FirstKept(s.clock(), months))
+	before := FirstKept(s.clock(), months)
+	if needed != nil {
+		before = min(before, *needed)
+	}
+	return s.store.storage.dropMonths(ctx, before)
 }
 
 // FirstKept returns the first day that is kept of the given number of months before this one.

@@ -138,19 +138,21 @@ func TestDropExpired(t *testing.T) {
 			months int
 			drops  int // months
 			left   []string
+			needed *models.Date
 		}{
-			{"2026-12-15T12:00:00Z", 0, 0, months},
-			{"2026-12-15T12:00:00Z", 1200, 0, months},
-			{"2026-12-15T12:00:00Z", 4, 0, months},
-			{"2026-11-30T23:59:59Z", 3, 0, months},
-			{"2026-12-01T00:00:00Z", 3, 1, months[1:]},
-			{"2026-12-31T23:59:59Z", 3, 0, months[1:]},
-			{"2026-12-31T23:59:59Z", 1, 2, months[3:]},
-			{"2026-12-31T23:59:59Z", 1, 0, months[3:]},
-			{"2027-02-28T00:00:00Z", 1, 1, nil},
+			{"2026-12-15T12:00:00Z", 0, 0, months, nil},
+			{"2026-12-15T12:00:00Z", 1200, 0, months, nil},
+			{"2026-12-15T12:00:00Z", 4, 0, months, nil},
+			{"2026-11-30T23:59:59Z", 3, 0, months, nil},
+			{"2026-12-01T00:00:00Z", 3, 0, months, new(testenv.Must(models.ParseDate("2026-08-31")))},
+			{"2026-12-01T00:00:00Z", 3, 1, months[1:], nil},
+			{"2026-12-31T23:59:59Z", 3, 0, months[1:], nil},
+			{"2026-12-31T23:59:59Z", 1, 2, months[3:], nil},
+			{"2026-12-31T23:59:59Z", 1, 0, months[3:], nil},
+			{"2027-02-28T00:00:00Z", 1, 1, nil, nil},
 		} {
 			env.Clock.Set(testenv.Must(time.Parse(time.RFC3339, tt.now)))
-			dropped, err := f.archive.DropExpired(t.Context(), tt.months)
+			dropped, err := f.archive.DropExpired(t.Context(), tt.months, tt.needed)
 			want := tt.drops
 			if env.Pool == nil {
 				want *= 10 // it counts rows
@@ -208,14 +210,14 @@ func TestTablesThatAreNotDropped(t *testing.T) {
 	if err := tx.QueryRow(t.Context(), `SELECT count(*) FROM archived_scores_202607`).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
-	dropped, err := f.archive.DropExpired(t.Context(), 1)
+	dropped, err := f.archive.DropExpired(t.Context(), 1, nil)
 	if dropped != 1 || err == nil || !strings.Contains(err.Error(), "drop partition archived_scores_202607: ") {
 		t.Errorf("while a month is read: %d dropped, %v", dropped, err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if dropped, err := f.archive.DropExpired(t.Context(), 1); dropped != 2 || err != nil {
+	if dropped, err := f.archive.DropExpired(t.Context(), 1, nil); dropped != 2 || err != nil {
 		t.Errorf("%d dropped, %v", dropped, err)
 	}
 	if got, want := f.partitions(), []string{"2020", "202611", "202612"}; !slices.Equal(got, want) {

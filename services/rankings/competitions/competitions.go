@@ -60,7 +60,9 @@ type Teams interface {
 
 // Options holds what a Service is built on.
 type Options struct {
-	Store   *Store
+	Store *Store
+	// Reads is Store over connections for calls.
+	Reads   *Store
 	Teams   Teams
 	Catalog *catalog.Catalog
 	Entries board.Entries
