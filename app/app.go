@@ -46,6 +46,7 @@ import (
 	"stepboard/services/people/friends"
 	"stepboard/services/people/groups"
 	"stepboard/services/people/privacy"
+	"stepboard/services/people/teams"
 	"stepboard/services/platform/auth"
 	"stepboard/services/platform/clock"
 	"stepboard/services/platform/cursor"
@@ -131,6 +132,7 @@ type App struct {
 	Friends      *friends.Service
 	Privacy      *privacy.Service
 	Groups       *groups.Service
+	Teams        *teams.Service
 	Sets         cache.Copies
 	Directory    *directory.Service
 	NearCache    ranking.NearCache // nil unless rankings.max_staleness is set
@@ -311,7 +313,7 @@ func (a *App) buildBoards(o Options, idKey []byte) {
 	a.Friends = friends.New(friendships, a.Sets, a.Directory, requests, o.Log)
 	a.registry.MustRegister(newFriendsCollector(a.Friends))
 	a.Privacy = privacy.New(privacy.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Friends, a.Directory, o.Config.Limits.HidingsPerHour, o.Log)
-	a.Groups = groups.New(groups.NewStore(o.Stores.Friends.Gorm), a.Sets, a.Privacy.Sets(), a.Directory, a.limits, o.Log)
+	a.buildGroups(o)
 	archives := archive.NewStore(archive.StoreOptions{
 		Runs: o.Stores.Archive.Gorm, Pool: o.Stores.Archive.Pool, Reads: o.Stores.Gorm, Reports: o.Stores.Reports.Gorm,
 		Outbox: a.outbox, Random: o.Random,
@@ -324,6 +326,28 @@ func (a *App) buildBoards(o Options, idKey []byte) {
 		a.registry.MustRegister(newReviewsCollector(a.Reviews))
 	}
 	a.buildCorrections(o)
+}
+
+// buildGroups constructs the services of groups and of competitions, in which groups are teams.
+func (a *App) buildGroups(o Options) {
+	store := teams.NewStore(o.Stores.Friends.Gorm, func(board string) (models.Date, error) {
+		b, err := a.Catalog.Definitions.Board(board)
+		if err != nil {
+			return 0, err
+		}
+		return b.Today(o.Clock()), nil
+	})
+	a.Groups = groups.New(groups.NewStore(o.Stores.Friends.Gorm, store), a.Sets, a.Privacy.Sets(), a.Directory, a.limits, o.Log)
+	a.Teams = teams.New(store, func(board string) error {
+		b, err := a.Catalog.Definitions.Board(board)
+		if err == nil {
+			err = b.RequireDays()
+		}
+		if err == nil {
+			err = b.RequireHigh("competitions")
+		}
+		return err
+	}, a.Directory, a.limits)
 }
 
 // buildCorrections constructs the services that make boards agree with the ledger and with

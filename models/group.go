@@ -36,3 +36,9 @@ type Group struct {
 
 // TableName returns the name of the table of groups.
 func (Group) TableName() string { return "groups" }
+
+// NoGroup returns the error about a group that does not exist, and about one that the user is not a
+// member of: nobody learns which groups exist.
+func NoGroup(id GroupID) *Error {
+	return Errorf(CodeNotFound, "this user is not a member of a group %s", id)
+}

@@ -69,7 +69,7 @@ func (s *Service) circle(
 	ctx context.Context, id models.GroupID, viewer models.RowID, read func(context.Context, models.GroupRow) (people, error),
 ) (ids []models.RowID, asOf time.Time, err error) {
 	if viewer == 0 {
-		return nil, asOf, errNoGroup(id)
+		return nil, asOf, models.NoGroup(id)
 	}
 	var found people
 	group, known := s.numbers.of(id)
@@ -87,7 +87,7 @@ func (s *Service) circle(
 		return nil, asOf, models.Unavailable("look up membership", err)
 	}
 	if now == 0 {
-		return nil, asOf, errNoGroup(id)
+		return nil, asOf, models.NoGroup(id)
 	}
 	s.numbers.remember(id, now)
 	if !known || group != now {

@@ -96,12 +96,6 @@ const idLetters = 16
 
 func newID() models.GroupID { return models.GroupID(strings.ToLower(rand.Text()[:idLetters])) }
 
-// errNoGroup is the error about a group that does not exist, and about one that the user
-// is not a member of: nobody learns which groups exist.
-func errNoGroup(id models.GroupID) error {
-	return models.Errorf(models.CodeNotFound, "this user is not a member of a group %s", id)
-}
-
 // List returns a user's groups, the one joined last first. A user that does not exist has
 // none. One query.
 func (s *Service) List(ctx context.Context, user models.UserID) ([]Group, error) {
@@ -128,7 +122,7 @@ func (s *Service) get(ctx context.Context, user models.RowID, id models.GroupID)
 		return Group{}, models.Unavailable("look up group", err)
 	}
 	if len(list) == 0 {
-		return Group{}, errNoGroup(id)
+		return Group{}, models.NoGroup(id)
 	}
 	return list[0], nil
 }

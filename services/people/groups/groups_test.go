@@ -20,6 +20,7 @@ import (
 	"stepboard/services/people/friends"
 	"stepboard/services/people/groups"
 	"stepboard/services/people/privacy"
+	"stepboard/services/people/teams"
 )
 
 // fixture is a service whose users are named by their rows: their ids are the decimal
@@ -51,7 +52,7 @@ func newProcess(env *testenv.Env, joins invites.Limiter) *groups.Service {
 }
 
 func newService(env *testenv.Env, sets cache.Copies, hiding *privacy.Service, joins invites.Limiter) *groups.Service {
-	return groups.New(groups.NewStore(env.Gorm), sets, hiding.Sets(), testenv.Numbers{DB: env.Gorm}, joins, env.Log)
+	return groups.New(groups.NewStore(env.Gorm, teams.NewStore(env.Gorm, nil)), sets, hiding.Sets(), testenv.Numbers{DB: env.Gorm}, joins, env.Log)
 }
 
 func newPrivacy(env *testenv.Env, sets cache.Copies) *privacy.Service {
@@ -248,7 +249,7 @@ func TestUserErasedAMomentAgo(t *testing.T) {
 		group := f.create("1", "2")
 		// To its directory everybody exists.
 		late := groups.New(
-			groups.NewStore(env.Gorm), copies.OfSets(env), f.privacy.Sets(), testenv.Numbers{}, free{}, env.Log)
+			groups.NewStore(env.Gorm, teams.NewStore(env.Gorm, nil)), copies.OfSets(env), f.privacy.Sets(), testenv.Numbers{}, free{}, env.Log)
 		_, err := late.Join(ctx, "3", *group.InviteCode)
 		f.refused("joining", err, models.CodeUnavailable)
 		f.check("joining is refused", "2", group.ID, "1", 1, 2)
@@ -451,7 +452,7 @@ func TestAgeOfACircle(t *testing.T) {
 		sets, users := cache.NewStore(env.Redis, env.Keys, 0, tt.memory), testenv.Numbers{DB: env.Gorm}
 		graph := friends.New(friends.NewStore(env.Gorm, nil), sets, users, friends.Limits{}, env.Log)
 		hiding := privacy.New(privacy.NewStore(env.Gorm), sets, graph, users, 0, env.Log)
-		process := groups.New(groups.NewStore(env.Gorm), sets, hiding.Sets(), users, free{}, env.Log)
+		process := groups.New(groups.NewStore(env.Gorm, teams.NewStore(env.Gorm, nil)), sets, hiding.Sets(), users, free{}, env.Log)
 		ids, asOf, err := process.Circle(t.Context(), group.ID, 1)
 		if len(ids) != 2 || !asOf.Equal(tt.asOf) || err != nil {
 			t.Errorf("in memory %v: %v as of %v, %v, want %v", tt.memory, ids, asOf, err, tt.asOf)
@@ -673,7 +674,7 @@ func TestChangesWaitForAnErasure(t *testing.T) {
 			group := newFixture(t, env).create("1")
 			sets := copies.OfSets(env)
 			// This process has not heard of the erasure.
-			s := groups.New(groups.NewStore(env.Gorm), sets, newPrivacy(env, sets).Sets(), testenv.Numbers{}, free{}, env.Log)
+			s := groups.New(groups.NewStore(env.Gorm, teams.NewStore(env.Gorm, nil)), sets, newPrivacy(env, sets).Sets(), testenv.Numbers{}, free{}, env.Log)
 			erasure := env.Gorm.Begin()
 			defer erasure.Rollback()
 			if err := erasure.Exec(`DELETE FROM users WHERE user_id = 9`).Error; err != nil {

@@ -95,7 +95,10 @@ func (t *tx) join(group models.GroupRow, code string, user models.RowID) error {
 	if err := t.checkGroups([]models.RowID{user}); err != nil {
 		return err
 	}
-	return t.add(group, []models.RowID{user})
+	if err := t.add(group, []models.RowID{user}); err != nil {
+		return err
+	}
+	return t.teams.Changed(t.db, group, nil, []models.RowID{user}, true)
 }
 
 var errFull = models.Errorf(models.CodeGroupFull, "a group has at most %d members", models.MaxGroupMembers)
@@ -126,6 +129,9 @@ func (s *Service) Remove(ctx context.Context, user models.UserID, id models.Grou
 		if err != nil || !removed {
 			return err
 		}
+		if err := t.teams.Changed(t.db, group.Row, []models.RowID{other}, nil, false); err != nil {
+			return err
+		}
 		return t.set(group.Row, map[string]any{"invite_code": invites.New()})
 	})
 }
@@ -149,16 +155,18 @@ func (t *tx) leave(id models.GroupID, user models.RowID) error {
 // who has left. A group without members ends.
 func (t *tx) succeed(group models.Group, user models.RowID) error {
 	next, err := t.first(group.Row)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case next == 0:
-		return t.delete(group.Row)
-	case group.OwnerID != nil && *group.OwnerID == user:
-		return t.set(group.Row, map[string]any{"owner_id": next})
-	default:
-		return nil
 	}
+	if next == 0 {
+		return t.delete(group.Row)
+	}
+	if group.OwnerID != nil && *group.OwnerID == user {
+		if err := t.set(group.Row, map[string]any{"owner_id": next}); err != nil {
+			return err
+		}
+	}
+	return t.teams.Changed(t.db, group.Row, []models.RowID{user}, nil, false)
 }
 
 // Replacement is the list of members that a backend sets.
@@ -226,5 +234,8 @@ func (t *tx) replace(id models.GroupID, wanted []models.RowID, name *string) err
 			return err
 		}
 	}
-	return t.add(group.Row, gained)
+	if err := t.add(group.Row, gained); err != nil {
+		return err
+	}
+	return t.teams.Changed(t.db, group.Row, lost, gained, false)
 }

@@ -13,6 +13,7 @@ import (
 	"stepboard/internal/lists"
 	"stepboard/internal/visible"
 	"stepboard/models"
+	"stepboard/services/people/teams"
 )
 
 // errNotStored means that there is no such group.
@@ -20,11 +21,13 @@ var errNotStored = errors.New("no such group")
 
 // Store keeps groups in the tables groups and group_members. Safe for concurrent use.
 type Store struct {
-	db *gorm.DB
+	db    *gorm.DB
+	teams *teams.Store
 }
 
-// NewStore returns a store over the database.
-func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
+// NewStore returns a store over the database. teams hears of each change of the members of a group, in
+// its transaction.
+func NewStore(db *gorm.DB, teams *teams.Store) *Store { return &Store{db: db, teams: teams} }
 
 // shownOf returns the members of each of some groups, but for those who hide from everybody;
 // groups without any are left out. One query.
@@ -66,7 +69,7 @@ func (s *Service) Everybody(ctx context.Context, id models.GroupID, viewer model
 		WHERE g.external_id = ? AND `+visible.Wanted("m.user_id")+` ORDER BY m.user_id`, viewer, id, viewer).Scan(&members).Error
 	isMember := slices.ContainsFunc(members, func(p models.CirclePerson) bool { return p.User == viewer })
 	if err == nil && !isMember {
-		return nil, errNoGroup(id)
+		return nil, models.NoGroup(id)
 	}
 	return members, models.Public("list members", err)
 }
@@ -133,13 +136,14 @@ func take(query *gorm.DB) (models.Group, error) {
 
 // transact runs one change in a transaction. An error of fn rolls it back.
 func (s *Store) transact(ctx context.Context, fn func(*tx) error) error {
-	return s.db.WithContext(ctx).Transaction(func(db *gorm.DB) error { return fn(&tx{db: db}) })
+	return s.db.WithContext(ctx).Transaction(func(db *gorm.DB) error { return fn(&tx{db: db, teams: s.teams}) })
 }
 
 // tx is one change in its transaction. Its methods lock users first, ascending, and then
 // the group, so that concurrent changes do not deadlock.
 type tx struct {
-	db *gorm.DB
+	db    *gorm.DB
+	teams *teams.Store
 	// changed lists the groups whose members have changed so far, or were found to have
 	// been changed before.
 	changed []models.GroupRow
@@ -179,7 +183,7 @@ func (t *tx) lock(condition string, value any) (models.Group, error) {
 func (t *tx) owned(id models.GroupID, user models.RowID) (models.Group, error) {
 	group, err := t.lock("external_id = ?", id)
 	if errors.Is(err, errNotStored) {
-		return group, errNoGroup(id)
+		return group, models.NoGroup(id)
 	}
 	if err != nil {
 		return group, err
@@ -189,7 +193,7 @@ func (t *tx) owned(id models.GroupID, user models.RowID) (models.Group, error) {
 	case err != nil:
 		return group, err
 	case !slices.Contains(members, user):
-		return group, errNoGroup(id)
+		return group, models.NoGroup(id)
 	case group.OwnerID == nil || *group.OwnerID != user:
 		return group, models.Errorf(models.CodeForbidden, "only the owner of the group may do this")
 	default:
@@ -217,9 +221,12 @@ func (t *tx) set(group models.GroupRow, columns map[string]any) error {
 	return models.Wrap("change group", err)
 }
 
-// delete deletes a group with its members.
+// delete deletes a group with its members. It is no team any more.
 func (t *tx) delete(group models.GroupRow) error {
 	t.changed = append(t.changed, group)
+	if err := t.teams.Ended(t.db, group); err != nil {
+		return err
+	}
 	err := t.db.Exec(`DELETE FROM group_members WHERE group_id = ?`, group).Error
 	if err == nil {
 		err = t.db.Exec(`DELETE FROM groups WHERE group_id = ?`, group).Error

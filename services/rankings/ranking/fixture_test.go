@@ -20,6 +20,7 @@ import (
 	"stepboard/services/people/friends"
 	"stepboard/services/people/groups"
 	"stepboard/services/people/privacy"
+	"stepboard/services/people/teams"
 	"stepboard/services/platform/cursor"
 	"stepboard/services/platform/lease"
 	"stepboard/services/rankings/likes"
@@ -56,7 +57,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 	sets := copies.OfSets(env)
 	f.friends = friends.New(friends.NewStore(env.Gorm, nil), sets, f.users, friends.Limits{}, env.Log)
 	f.privacy = privacy.New(privacy.NewStore(env.Gorm), sets, f.friends, f.users, 0, env.Log)
-	f.groups = groups.New(groups.NewStore(env.Gorm), sets, f.privacy.Sets(), f.users, nil, env.Log)
+	f.groups = groups.New(groups.NewStore(env.Gorm, teams.NewStore(env.Gorm, nil)), sets, f.privacy.Sets(), f.users, nil, env.Log)
 	if err := f.catalog.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 		t.Fatal(err)
 	}
