@@ -17,11 +17,16 @@ type AuditLog interface {
 	List(ctx context.Context, q audit.Query) ([]audit.Entry, error)
 }
 
-// auditedInput is the input of a call that is registered by registerAudited.
-type auditedInput[I any] interface {
+// recordedInput is the input of a call that the audit log may have.
+type recordedInput[I any] interface {
 	*I
 	// about sets what the call concerns.
 	about(e *audit.Entry)
+}
+
+// auditedInput is the input of a call that is registered by registerAudited.
+type auditedInput[I any] interface {
+	recordedInput[I]
 	isDryRun() bool
 }
 
@@ -32,16 +37,40 @@ func registerAudited[I any, In auditedInput[I], O any](
 	api huma.API, log AuditLog, route string, handler func(context.Context, *I) (*O, error), described operation,
 ) {
 	described.audited = true
+	recorded := recorded[I, In](log, described.id, handler)
 	register(api, route, byAdmin, func(ctx context.Context, in *I) (*O, error) {
 		if In(in).isDryRun() {
 			return handler(ctx, in)
 		}
+		return recorded(ctx, in)
+	}, described)
+}
+
+// registerForManagers adds a call by which a backend or an operator modifies something. Those of
+// operators are written to the audit log, as by registerAudited.
+func registerForManagers[I any, In recordedInput[I], O any](
+	api huma.API, log AuditLog, route string, handler func(context.Context, *I) (*O, error), described operation,
+) {
+	recorded := recorded[I, In](log, described.id, handler)
+	register(api, route, byManager, func(ctx context.Context, in *I) (*O, error) {
+		if callerFrom(ctx).Admin {
+			return recorded(ctx, in)
+		}
+		return handler(ctx, in)
+	}, described)
+}
+
+// recorded returns a handler whose calls are written to the audit log as the action id.
+func recorded[I any, In recordedInput[I], O any](
+	log AuditLog, id string, handler func(context.Context, *I) (*O, error),
+) func(context.Context, *I) (*O, error) {
+	return func(ctx context.Context, in *I) (*O, error) {
 		operator, err := operatorFrom(ctx)
 		if err != nil {
 			return nil, err
 		}
 		entry := audit.Entry{AuditEntry: models.AuditEntry{
-			Actor: string(operator), Action: described.id, RequestID: callerFrom(ctx).requestID,
+			Actor: string(operator), Action: id, RequestID: callerFrom(ctx).requestID,
 		}}
 		In(in).about(&entry)
 		finish, err := log.Begin(ctx, entry)
@@ -51,7 +80,7 @@ func registerAudited[I any, In auditedInput[I], O any](
 		out, err := handler(ctx, in)
 		finish(err)
 		return out, err
-	}, described)
+	}
 }
 
 // auditHandlers serves the audit log to operators.

@@ -29,6 +29,8 @@ const (
 	byService
 	// byAdmin accepts an operator's token.
 	byAdmin
+	// byManager accepts a service's token and an operator's.
+	byManager
 	// byAny accepts every valid token.
 	byAny
 	// byKey accepts the key of an upload address, which the handler looks up and whose calls it limits.
@@ -52,6 +54,8 @@ func (a audience) describe() string {
 		return "With a token of scope service."
 	case byAdmin:
 		return "With a token of scope admin."
+	case byManager:
+		return "With a token of scope service or admin."
 	case byKey:
 		return "With the key of an upload address, and no token."
 	default:
@@ -65,7 +69,8 @@ func (a audience) check(caller *auth.Caller) error {
 	case a == byAny, a == byKey,
 		a == byUser && (caller.User != "" || caller.Service),
 		a == byService && caller.Service,
-		a == byAdmin && caller.Admin:
+		a == byAdmin && caller.Admin,
+		a == byManager && (caller.Service || caller.Admin):
 		return nil
 	default:
 		return models.Errorf(models.CodeForbidden, "this token may not make this call")

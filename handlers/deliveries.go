@@ -26,7 +26,7 @@ type webhookDelivery struct {
 	ID         string               `json:"id" doc:"The delivery's id in other calls"`
 	WebhookID  string               `json:"webhook_id" doc:"The header webhook-id, which is the same for every attempt and every target"`
 	Target     string               `json:"target" doc:"The address that it is sent to; push for a notice to a browser"`
-	Event      models.OutcomeType   `json:"event" enum:"friend.requested,friend.accepted,like.given,board.final,digest.ready,rank.passed" doc:"The type of its body"`
+	Event      models.OutcomeType   `json:"event" enum:"friend.requested,friend.accepted,like.given,board.final,competition.final,digest.ready,rank.passed" doc:"The type of its body"`
 	State      models.DeliveryState `json:"state" enum:"waiting,delivered,failed,dropped" doc:"waiting: it is attempted until it succeeds. failed: it was given up after three days (a notice after hours), or because more than a million waited. dropped: a person in it was erased or hid before it was delivered, or the browser is gone"`
 	Attempts   int                  `json:"attempts" doc:"How often it was begun to send it"`
 	CreatedAt  models.Timestamp     `json:"created_at" format:"date-time" doc:"When it happened"`
@@ -71,7 +71,7 @@ var listDeliveries = operation{
 
 type listDeliveriesInput struct {
 	Target string `query:"target" pattern:"^[!-~]*$" doc:"Deliveries to this address only; push: notices"`
-	Event  string `query:"event" enum:"friend.requested,friend.accepted,like.given,board.final,digest.ready,rank.passed" doc:"Deliveries of this event only"`
+	Event  string `query:"event" enum:"friend.requested,friend.accepted,like.given,board.final,competition.final,digest.ready,rank.passed" doc:"Deliveries of this event only"`
 	State  string `query:"state" enum:"undelivered,waiting,delivered,failed,dropped" doc:"Deliveries in this state only; undelivered: waiting and failed ones"`
 	Paging
 }

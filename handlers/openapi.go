@@ -91,6 +91,7 @@ func describeMore(spec *huma.OpenAPI) {
 		schemas["Group"].Properties["challenge"], schemas["GroupPage"].Properties["challenge"],
 		schemas["Explanation"].Properties["reported"], schemas["Explanation"].Properties["pending"], schemas["Explanation"].Properties["held"], schemas["Explanation"].Properties["correction"],
 		schemas["UploadAddress"].Properties["last_result"], schemas["MadeAddress"].Properties["last_result"],
+		schemas["Competition"].Properties["me"], schemas["Competition"].Properties["my_team"],
 		schemas["AcceptedTotals"].Properties["me"], schemas["IncrementResults"].Properties["me"],
 	} {
 		object.OneOf = []*huma.Schema{{Ref: object.Ref}, {Type: "null"}}

@@ -15,6 +15,7 @@ func tags() []*huma.Tag {
 		{Name: "Friends", Description: "Friends and friend requests. With a user's token."},
 		{Name: "Privacy", Description: "Hide one's scores, mute and block. With a user's token."},
 		{Name: "Groups", Description: "Groups, which their members join by an invite code. With a user's token."},
+		{Name: "Competitions", Description: "Competitions, in which groups are the teams. With a user's token."},
 		{Name: "Profile", Description: "How others see oneself, and what one is told of. With a user's token."},
 		{Name: "Phones", Description: "Calls of apps that send steps. With the key of an upload address, and no token."},
 		{Name: "Backends", Description: "Calls of the app's own backend. With a token of scope `service`."},
@@ -28,7 +29,7 @@ func tagOf(path string, by audience) string {
 	switch {
 	case by == byKey:
 		return "Phones"
-	case by == byService:
+	case by == byService, by == byManager:
 		return "Backends"
 	case by == byAdmin:
 		return "Operators"
@@ -42,6 +43,8 @@ func tagOf(path string, by audience) string {
 		return "Privacy"
 	case noun == "groups":
 		return "Groups"
+	case noun == "competitions":
+		return "Competitions"
 	default:
 		return "Profile"
 	}

@@ -40,6 +40,10 @@ type Config struct {
 		MemberService
 		GroupInviteService
 	}
+	Competitions CompetitionService
+	// CompetitionDefinitions defines the competitions that Competitions shows.
+	CompetitionDefinitions CompetitionDefinitions
+
 	Profiles     ProfileService
 	Privacy      PrivacyService
 	Push         PushService
@@ -187,6 +191,8 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	registerForUser(api, "DELETE /v1/groups/{group}/members/{id}", members.remove, removeMember)
 	register(api, "PUT /v1/groups/{group}/members", byService, members.replace, replaceMembers)
 
+	c.competitions(api)
+
 	profiles := &profileHandlers{c.Profiles}
 	registerForUser(api, "GET /v1/me", profiles.getOwn, getOwnProfile)
 	registerForUser(api, "PUT /v1/me", profiles.putOwn, putOwnProfile)
@@ -239,6 +245,19 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "GET /v1/admin/status", byAdmin, state.get, getStatus)
 	log := &auditHandlers{c.Audit, c.Cursors}
 	register(api, "GET /v1/admin/audit", byAdmin, log.list, listAudit)
+}
+
+// competitions registers the calls about competitions.
+func (c *Config) competitions(api huma.API) {
+	h := &competitionHandlers{c.Competitions, c.CompetitionDefinitions}
+	register(api, "GET /v1/competitions", byAny, h.list, listCompetitions)
+	register(api, "GET /v1/competitions/{competition}", byAny, h.get, getCompetition)
+	register(api, "GET /v1/competitions/{competition}/teams", byAny, h.teams, rankTeams)
+	register(api, "GET /v1/competitions/{competition}/people", byAny, h.people, rankPeople)
+	registerForUser(api, "POST /v1/competitions/join", h.join, enterCompetition)
+	registerForManagers(api, c.Audit, "PUT /v1/competitions/{competition}", h.put, putCompetition)
+	registerForManagers(api, c.Audit, "DELETE /v1/competitions/{competition}", h.delete, deleteCompetition)
+	registerAudited(api, c.Audit, "POST /v1/admin/competitions/{competition}/recompute", h.recompute, recomputeCompetition)
 }
 
 // choices registers the calls of one list of choices about other users.

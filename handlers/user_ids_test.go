@@ -272,11 +272,11 @@ func TestOpenAPIDescribesUserIDs(t *testing.T) {
 	checkUserID(t, "NewUserID", spec.Components.Schemas["NewUserID"].Properties["to"])
 	slices.Sort(bodies)
 	want := []string{
-		"AbsentPerson", "AuditEntry", "Champion", "Correction", "DeadLetter", "Erasure", "FoundUser", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Hold", "Increment", "Inviter", "Liker", "ListedUser", "Member", "MemberIDs",
+		"AbsentPerson", "AuditEntry", "Champion", "CompetitionPerson", "Correction", "DeadLetter", "Erasure", "FoundUser", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Hold", "Increment", "Inviter", "Liker", "ListedUser", "Member", "MemberIDs",
 		"NewCorrection", "NewFriendRequest", "Profile", "RankedEntry", "Review", "User", "UserTotal",
 	}
-	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 81 {
-		t.Errorf("%d parameters are user ids, want 81; bodies with user ids (-want +got):\n%s", parameters, diff)
+	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 86 {
+		t.Errorf("%d parameters are user ids, want 86; bodies with user ids (-want +got):\n%s", parameters, diff)
 	}
 }
 

@@ -74,14 +74,16 @@ var conditions = map[string]string{"NotHidden": "users", "Exists": "users", "ToV
 
 // writers has the packages whose SQL changes a table of another package, and why.
 var writers = map[string]string{
-	"boards/archive corrections":         "the transaction that completes a run or an erasure ends what it has applied or made nameless",
-	"boards/archive pending_corrections": "the transaction that completes a run has applied them",
-	"boards/archive reported_scores":     "a run keeps what was reported under the corrections that it applies",
-	"boards/archive score_totals":        "totals of an archived event get the row id of the archived score in one transaction",
-	"boards/catalog corrections":         "corrections of an event are filed under its last day, which moves with its end",
-	"operations/erasure erasures":        "the directory reads who was erased; the sweeps record how far they are",
-	"people/teams standings":             "the transaction that deletes a competition deletes its standings",
-	"people/friends users":               "the number of friends changes in the transaction of the friendships; invite codes lead to friendships",
+	"boards/archive corrections":                "the transaction that completes a run or an erasure ends what it has applied or made nameless",
+	"boards/archive pending_corrections":        "the transaction that completes a run has applied them",
+	"boards/archive reported_scores":            "a run keeps what was reported under the corrections that it applies",
+	"boards/archive score_totals":               "totals of an archived event get the row id of the archived score in one transaction",
+	"boards/catalog corrections":                "corrections of an event are filed under its last day, which moves with its end",
+	"operations/erasure erasures":               "the directory reads who was erased; the sweeps record how far they are",
+	"people/teams standings":                    "the transaction that deletes a competition deletes its standings",
+	"rankings/competitions competition_members": "the erasure of a user from the standings of a competition ends that they count in it",
+	"rankings/competitions competitions":        "the transaction that stores a final standing makes the competition final",
+	"people/friends users":                      "the number of friends changes in the transaction of the friendships; invite codes lead to friendships",
 }
 
 // The linter checks what the packages of a wing import. This checks which tables their SQL uses,

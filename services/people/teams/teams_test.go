@@ -5,8 +5,9 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"time"
 
 	"stepboard/internal/testenv"
 	"stepboard/internal/testenv/copies"
