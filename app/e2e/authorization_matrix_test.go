@@ -9,6 +9,7 @@ const (
 	users     audience = "With a user's token; with a service token on behalf of ?user_id=."
 	backends  audience = "With a token of scope service."
 	operators audience = "With a token of scope admin."
+	managers  audience = "With a token of scope service or admin."
 	everybody audience = "With any token."
 	phone     audience = "With the key of an upload address, and no token."
 )
@@ -22,18 +23,21 @@ type access struct {
 	// friend and stranger are the statuses for two other users who make the same call: a
 	// friend who is in the same group, and somebody who is neither. 0 stands for own.
 	friend, stranger int
-	// board, group and id are the values of the path: by default steps, <group> and <friend>.
-	board, group, id string
+	// board, group, competition and id are the values of the path: by default steps, <group>,
+	// <competition> and <friend>.
+	board, group, competition, id string
 	// query is what the call needs beside a user_id. Calls on behalf of users have none.
 	query string
 	// body is the body. In it and in the path, names in angle brackets stand for people and their group.
 	body string
 }
 
-// people are the users of one call of the matrix, their group and its invite code.
+// people are the users of one call of the matrix, their group and its invite code, and a competition
+// that it is in.
 type people struct {
 	owner, friend, stranger, asker models.UserID
 	group, code, invite            string
+	competition, entry             string
 }
 
 // values are the names in entries and roles, each followed by its value.
@@ -41,6 +45,7 @@ func (p people) values() []string {
 	return []string{
 		"<owner>", string(p.owner), "<friend>", string(p.friend), "<stranger>", string(p.stranger),
 		"<asker>", string(p.asker), "<group>", p.group, "<code>", p.code, "<invite>", p.invite,
+		"<competition>", p.competition, "<entry>", p.entry,
 	}
 }
 
@@ -49,6 +54,8 @@ const (
 	anyReason   = `{"reason":"a test"}`
 	anyDecision = `{"reason":"a test","score":1}`
 	unknownID   = "999999" // the id of nothing
+
+	newCompetition = `{"board":"steps","name":"Walk","from":"2026-12-01","to":"2026-12-14"}`
 )
 
 // matrix has an entry for each operation.
@@ -115,6 +122,15 @@ func matrix() map[string]access {
 		"POST /v1/groups/{group}/invite":         {by: users, own: 200, friend: 403, stranger: 404},
 		"DELETE /v1/groups/{group}/members/{id}": {by: users, own: 204, stranger: 404},
 
+		// There is no standing before the first run of the job that makes it.
+		"GET /v1/competitions":                      {by: everybody, own: 200},
+		"GET /v1/competitions/{competition}":        {by: everybody, own: 200, stranger: 404},
+		"GET /v1/competitions/{competition}/teams":  {by: everybody, own: 503, stranger: 404},
+		"GET /v1/competitions/{competition}/people": {by: everybody, own: 503, stranger: 404},
+		"POST /v1/competitions/join":                {by: users, own: 200, friend: 403, stranger: 404, body: `{"code":"<entry>","group_id":"<group>"}`},
+		"PUT /v1/competitions/{competition}":        {by: managers, own: 200, body: newCompetition},
+		"DELETE /v1/competitions/{competition}":     {by: managers, own: 204},
+
 		"GET /v1/me":        {by: users, own: 200},
 		"PUT /v1/me":        {by: users, own: 200, body: newProfile},
 		"DELETE /v1/me":     {by: users, own: 202, body: `{"confirm":"erase"}`},
@@ -150,6 +166,7 @@ func matrix() map[string]access {
 		"GET /v1/admin/holds":                                    {by: operators, own: 200},
 		"POST /v1/admin/holds/{id}/release":                      {by: operators, own: 404, id: unknownID, body: anyDecision},
 		"POST /v1/admin/holds/{id}/reject":                       {by: operators, own: 404, id: unknownID, body: anyDecision},
+		"POST /v1/admin/competitions/{competition}/recompute":    {by: operators, own: 404, competition: unknownID, body: anyReason},
 		"GET /v1/admin/dead-letters":                             {by: operators, own: 200},
 		"POST /v1/admin/dead-letters/{id}/replay":                {by: operators, own: 404, id: unknownID},
 		"DELETE /v1/admin/dead-letters/{id}":                     {by: operators, own: 204, id: unknownID},

@@ -120,6 +120,8 @@ func refusals(operation string, by audience) []role {
 		list = append(list, role{who: "a backend that names no user", sub: "<owner>", scope: auth.ScopeService, status: 422})
 	case backends:
 		list = append(list, user, operator)
+	case managers:
+		list = append(list, user, role{who: "an operator without a name", scope: auth.ScopeAdmin, status: 403}) // changes are recorded
 	case operators:
 		list = append(list, user, backend)
 		if !strings.HasPrefix(operation, "GET ") { // changes are recorded
@@ -147,6 +149,8 @@ func permissions(entry access) []role {
 		return []role{{who: "a phone with an unknown key", noToken: true, status: entry.own}} // TestPhones has those that are known
 	case backends:
 		return []role{backend, both}
+	case managers:
+		return []role{backend, operator, both}
 	case operators:
 		return []role{operator, both}
 	case everybody:
@@ -191,12 +195,13 @@ func (s *authorization) target(operation string, entry access, p people) (method
 	id := strings.NewReplacer(p.values()...).Replace(cmp.Or(entry.id, "<friend>"))
 	return method, strings.NewReplacer(
 		"{board}", cmp.Or(entry.board, "steps"), "{group}", cmp.Or(entry.group, p.group),
+		"{competition}", cmp.Or(entry.competition, p.competition),
 		"{id}", id, "{code}", id, "{address}", unknownID, "{key}", "sb_",
 	).Replace(path)
 }
 
-// newPeople makes an owner with a friend, a group that both are in, and a friend request;
-// and a stranger. The friend has a score.
+// newPeople makes an owner with a friend, a group that both are in, with which it enters a
+// competition, and a friend request; and a stranger. The friend has a score.
 func (s *authorization) newPeople() people {
 	s.t.Helper()
 	s.made++
@@ -216,6 +221,13 @@ func (s *authorization) newPeople() people {
 	s.want(s.as(p.asker, "GET", "/v1/me/invite", nil), 200, &invite)
 	p.invite = invite.Code
 	s.want(s.as(p.friend, "POST", "/v1/groups/join", fmt.Sprintf(`{"invite_code":%q}`, p.code)), 200, nil)
+	p.competition = fmt.Sprintf("walk-%d", s.made)
+	var walk struct {
+		Code string `json:"join_code"`
+	}
+	definition := strings.Replace(newCompetition, "}", fmt.Sprintf(`,"open":true,"groups":[%q]}`, p.group), 1)
+	s.want(s.service("PUT", "/v1/competitions/"+p.competition, definition), 200, &walk)
+	p.entry = walk.Code
 	s.want(s.as(p.asker, "POST", "/v1/friends/requests", fmt.Sprintf(`{"user_id":%q}`, p.owner)), 201, nil)
 	s.want(s.as(p.friend, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":5}`), 200, nil)
 	return p

@@ -70,6 +70,8 @@ func TestOpenAPI(t *testing.T) {
 		"GET /v1/boards/{board}/friends/absent", "GET /v1/boards/{board}/groups/{group}/absent", "GET /v1/groups", "POST /v1/groups",
 		"POST /v1/groups/join", "GET /v1/groups/{group}", "PUT /v1/groups/{group}", "DELETE /v1/groups/{group}",
 		"POST /v1/groups/{group}/invite", "DELETE /v1/groups/{group}/members/{id}", "PUT /v1/groups/{group}/members",
+		"GET /v1/competitions", "GET /v1/competitions/{competition}", "GET /v1/competitions/{competition}/teams", "GET /v1/competitions/{competition}/people",
+		"POST /v1/competitions/join", "PUT /v1/competitions/{competition}", "DELETE /v1/competitions/{competition}", "POST /v1/admin/competitions/{competition}/recompute",
 		"GET /v1/admin/webhooks/deliveries", "POST /v1/admin/webhooks/deliveries/{id}/replay",
 	}
 	seen := make(map[string]bool)
@@ -104,7 +106,7 @@ func TestOpenAPI(t *testing.T) {
 			if types, ok := p.Type.([]any); ok && slices.Contains(types, any("null")) {
 				nullable[name+"."+property] = true
 			}
-			if len(p.OneOf) == 2 && (p.OneOf[0].Ref == "#/components/schemas/RankedEntry" || p.OneOf[0].Ref == "#/components/schemas/Champion" || p.OneOf[0].Ref == "#/components/schemas/Standing" || p.OneOf[0].Ref == "#/components/schemas/Held") && p.OneOf[1].Type == "null" && p.Ref == "" {
+			if len(p.OneOf) == 2 && (p.OneOf[0].Ref == "#/components/schemas/RankedEntry" || p.OneOf[0].Ref == "#/components/schemas/Champion" || p.OneOf[0].Ref == "#/components/schemas/Standing" || p.OneOf[0].Ref == "#/components/schemas/Held" || p.OneOf[0].Ref == "#/components/schemas/CompetitionPlace" || p.OneOf[0].Ref == "#/components/schemas/CompetitionTeam") && p.OneOf[1].Type == "null" && p.Ref == "" {
 				nullable[name+"."+property] = true
 			}
 		}
@@ -117,6 +119,9 @@ func TestOpenAPI(t *testing.T) {
 		"Standing.score":                  true, "Standing.reached_at": true, "Standing.global_rank": true, "Standing.friends_rank": true,
 		"Standing.percentile": true, "ArchiveRun.finished_at": true, "ArchiveRunPage.next_cursor": true, "DeadLetterPage.next_cursor": true,
 		"Board.open_days": true, "Board.window_hours": true, "Board.uploads": true, "BoardDefinition.uploads": true, "Board.closes_at": true, "BoardDefinition.closes_at": true, "CurrentBucket.date": true, "CurrentBucket.starts_at": true, "CurrentBucket.ends_at": true, "CurrentBucket.closes_at": true,
+		"Competition.cap": true, "Competition.goal": true, "Competition.join_code": true, "Competition.as_of": true, "Competition.me": true, "Competition.my_team": true,
+		"CompetitionTeam.score": true, "CompetitionPerson.user_id": true, "CompetitionPerson.group_id": true, "CompetitionPerson.reached_at": true,
+		"TeamStanding.next_cursor": true, "PeopleStanding.next_cursor": true, "NewCompetition.cap": true, "NewCompetition.goal": true,
 		"DeadLetter.board": true, "DeadLetter.bucket": true, "DeadLetter.user_id": true, "DeadLetter.score": true, "DeadLetter.reached_at": true,
 		"Summary.average": true, "Group.owner_id": true, "Group.invite_code": true, "GroupPage.owner_id": true, "GroupPage.invite_code": true, "GroupPage.next_cursor": true,
 		"DeadLetter.payload": true, "DeadLetterSelection.through": true, "EndedSubscription.endpoint": true, "HandledDeadLetters.next_through": true, "BoardDefinition.open_days": true, "BoardDefinition.window_hours": true, "IncrementResult.score": true, "IncrementResult.reached_at": true,
@@ -351,6 +356,15 @@ func TestOpenAPIListsTheStatuses(t *testing.T) {
 		"post /v1/users/{id}/rename":                   "204 400 404 408 409 413",
 		"delete /v1/groups/{group}/members/{id}":       "204 404",
 		"put /v1/groups/{group}/members":               "200 400 408 409 413",
+
+		"get /v1/competitions":                                "200",
+		"get /v1/competitions/{competition}":                  "200 404",
+		"get /v1/competitions/{competition}/teams":            "200 400 404",
+		"get /v1/competitions/{competition}/people":           "200 400 404",
+		"post /v1/competitions/join":                          "200 400 404 408 409 413",
+		"put /v1/competitions/{competition}":                  "200 400 404 408 409 413",
+		"delete /v1/competitions/{competition}":               "204 404",
+		"post /v1/admin/competitions/{competition}/recompute": "200 202 400 404 408 413",
 
 		"get /v1/admin/webhooks/deliveries":              "200 400",
 		"post /v1/admin/webhooks/deliveries/{id}/replay": "200 404",
