@@ -123,6 +123,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/competitions/{competition}/recompute": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Compute a final competition again
+         * @description A job makes the next revision of the final standing of the scores as they are now, and sends the webhook competition.final once more. With `?dry_run=true` nothing changes, and the answer, a 200, is the same.
+         *
+         *     With a token of scope admin.
+         */
+        post: operations["recomputeCompetition"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/admin/corrections": {
         parameters: {
             query?: never;
@@ -1047,6 +1069,128 @@ export interface paths {
          *     With any token.
          */
         get: operations["getGlobalRanking"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/competitions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List competitions
+         * @description The competitions of the groups that the user is in, the one that begins last first. A backend that names no user, and an operator, get all of them.
+         *
+         *     With any token.
+         */
+        get: operations["listCompetitions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/competitions/join": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Enter a group in a competition
+         * @description The owner of a group makes it a team before the first day, such as `{"code":"KX7WQ2M5A4TDZBNC","group_id":"kx7wq2m5a4tdzbnc"}`. Its members count from the first day. A call that is repeated gets the same answer. A person counts in one team at a time, the first; elsewhere it is a member who doesn't count. A user may try ten codes a minute, those of groups and friends included (setting limits.joins_per_minute). competition_started: it has begun; competition_full: it has 200 teams, or too many people.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        post: operations["enterCompetition"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/competitions/{competition}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Look at a competition
+         * @description A competition of a group that the user is in, with the user's own place and team. Others get 404. GET /v1/competitions/{competition}/teams has its teams.
+         *
+         *     With any token.
+         */
+        get: operations["getCompetition"];
+        /**
+         * Define a competition
+         * @description Defines a competition or replaces its definition, such as `{"board":"steps","name":"Spring walk","from":"2026-11-16","to":"2026-11-29","groups":["office","lab"]}`. Its board is a daily one with order high. It has 1 to 366 days, which may be past, at most 200 teams and 20,000 people, and at most a million of people times days. From its first day on, another board, another date or another rule (cap, goal, measure, team) is `competition_started`; name, open and groups may change. The people of a group that enters then count from today; those of one that leaves count until yesterday. An operator's call is written to the audit log.
+         *
+         *     With a token of scope service or admin.
+         */
+        put: operations["putCompetition"];
+        post?: never;
+        /**
+         * Delete a competition
+         * @description Deletes a competition with its standings, whatever its state. Groups, scores and webhooks stay. An operator's call is written to the audit log.
+         *
+         *     With a token of scope service or admin.
+         */
+        delete: operations["deleteCompetition"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/competitions/{competition}/people": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Rank the people of a competition
+         * @description One page of the people, best first; with `?group=kx7wq2m5a4tdzbnc` those of one team, with their places among all. People who hide from everybody are not listed. Lines of people who are not shown to the user have no user_id and no group_id, and `"anonymous":true`. On a board with global service the user is shown the people of the own team, and the others are 403. 503 until the standing was computed for the first time.
+         *
+         *     With any token.
+         */
+        get: operations["getPeopleStanding"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/competitions/{competition}/teams": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Rank the teams of a competition
+         * @description One page of the teams, best first: `?limit=50`, then `&cursor=` with the page's next_cursor. 503 until the standing was computed for the first time. People who hide from everybody add nothing to a team. On a board with global service a team of fewer than three shows its score only to its own people.
+         *
+         *     With any token.
+         */
+        get: operations["getTeamStanding"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2302,6 +2446,192 @@ export interface components {
              */
             time_zone: string;
         };
+        Competition: {
+            /**
+             * Format: date-time
+             * @description When the scores of the standing were read; null before the first time
+             */
+            as_of: string | null;
+            /**
+             * @description The daily board whose scores count
+             * @example steps
+             */
+            board: string;
+            /**
+             * Format: int64
+             * @description The most that counts of a day; null for no limit
+             * @example 30000
+             */
+            cap: number | null;
+            /**
+             * @description The competition
+             * @example spring-walk
+             */
+            competition_id: string;
+            /**
+             * Format: date-time
+             * @description When it was first defined
+             * @example 2026-11-10T13:00:00.123Z
+             */
+            created_at: string;
+            /**
+             * Format: date
+             * @description The first day, in the board's zone
+             * @example 2026-11-16
+             */
+            from: string;
+            /**
+             * Format: int64
+             * @description The score of a day that reaches the goal; null without one
+             * @example 8000
+             */
+            goal: number | null;
+            /** @description The owners of groups enter them by this code before the first day; null if they may not, and in answers to and for users */
+            join_code: string | null;
+            /** @description The user's own place; null for who is in no team, before the first standing, and for backends and operators */
+            me: components["schemas"]["CompetitionPlace"] | null;
+            /**
+             * @description What a person has. score: the sum of the days; goal_days: how many days reach the goal
+             * @enum {string}
+             */
+            measure: "score" | "goal_days";
+            /** @description The user's team; null likewise */
+            my_team: components["schemas"]["CompetitionTeam"] | null;
+            /**
+             * @description Its name
+             * @example Spring walk
+             */
+            name: string;
+            /**
+             * Format: int64
+             * @description How often a final standing was made; 0 before the first one
+             */
+            revision: number;
+            /**
+             * @description planned: before the first day; running; closing: the last day is over and the result is not final; final
+             * @enum {string}
+             */
+            state: "planned" | "running" | "closing" | "final";
+            /**
+             * @description What a team has. mean: the mean of its people, each of whom counts for the days in the team; sum: the sum of its people
+             * @enum {string}
+             */
+            team: "mean" | "sum";
+            /**
+             * Format: date
+             * @description The last day
+             * @example 2026-11-29
+             */
+            to: string;
+        };
+        CompetitionEntry: {
+            /**
+             * @description The competition's join_code
+             * @example KX7WQ2M5A4TDZBNC
+             */
+            code: string;
+            /**
+             * @description The group, which the user owns
+             * @example kx7wq2m5a4tdzbnc
+             */
+            group_id: string;
+        };
+        CompetitionList: {
+            /** @description The one that begins last first */
+            competitions: components["schemas"]["Competition"][];
+        };
+        CompetitionPerson: {
+            /** @description True in lines whose user is not shown to the caller, or was erased since the standing is final; left out otherwise */
+            anonymous?: boolean;
+            /** @description Empty likewise */
+            avatar_url: string;
+            /**
+             * Format: int64
+             * @description On how many days the user has a score
+             * @example 9
+             */
+            days: number;
+            /** @description The user's team; null in anonymous lines */
+            group_id: string | null;
+            /** @description Whether it is the user that the call is made for */
+            is_me: boolean;
+            /** @description Empty if the user has set none, and in anonymous lines */
+            nickname: string;
+            /**
+             * Format: int64
+             * @description Place among all people of the competition, from 1; no two share one
+             * @example 3
+             */
+            rank: number;
+            /**
+             * Format: date-time
+             * @description When a score of the user last rose; null without one
+             */
+            reached_at: string | null;
+            /**
+             * Format: int64
+             * @description By the competition's measure
+             * @example 123456
+             */
+            score: number;
+            /** @description The user; null in anonymous lines */
+            user_id: string | null;
+        };
+        CompetitionPlace: {
+            /**
+             * Format: int64
+             * @description On how many days the user has a score
+             * @example 9
+             */
+            days: number;
+            /**
+             * @description The user's team
+             * @example kx7wq2m5a4tdzbnc
+             */
+            group_id: string;
+            /**
+             * Format: int64
+             * @description Place among all people of the competition
+             * @example 3
+             */
+            rank: number;
+            /**
+             * Format: int64
+             * @description By the competition's measure
+             * @example 123456
+             */
+            score: number;
+        };
+        CompetitionTeam: {
+            /**
+             * @description The group
+             * @example kx7wq2m5a4tdzbnc
+             */
+            group_id: string;
+            /**
+             * Format: int64
+             * @description How many people are in the team
+             * @example 12
+             */
+            members: number;
+            /**
+             * @description Its name; empty if a backend has made the group without one
+             * @example Family
+             */
+            name: string;
+            /**
+             * Format: int64
+             * @description Place among the teams, from 1; no two teams share one
+             * @example 2
+             */
+            rank: number;
+            /**
+             * Format: int64
+             * @description By the competition's rule, rounded down; null if it is not shown to the caller
+             * @example 112233
+             */
+            score: number | null;
+        };
         Correction: {
             /** @description Who has made it: the token's sub, or --actor of the command */
             actor: string;
@@ -2543,7 +2873,7 @@ export interface components {
          * @description The kind of error, for a program
          * @enum {string}
          */
-        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "upload_address_unknown" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "correction_exists" | "event_final" | "event_id_conflict" | "friend_limit" | "group_full" | "group_limit" | "hold_changed" | "upload_address_limit" | "user_exists" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "not_daily" | "not_recognised" | "occurred_at_invalid" | "score_out_of_range" | "span_too_large" | "utc_offset_required" | "validation_failed" | "busy" | "rate_limited" | "request_limit" | "internal" | "unavailable";
+        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "upload_address_unknown" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "competition_full" | "competition_started" | "correction_exists" | "event_final" | "event_id_conflict" | "friend_limit" | "group_full" | "group_limit" | "hold_changed" | "upload_address_limit" | "user_exists" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "not_daily" | "not_recognised" | "occurred_at_invalid" | "score_out_of_range" | "span_too_large" | "utc_offset_required" | "validation_failed" | "busy" | "rate_limited" | "request_limit" | "internal" | "unavailable";
         ExplainedCorrection: {
             /**
              * @description set: the score was replaced by one that ranks no better; exclude: the user is not ranked
@@ -3407,6 +3737,64 @@ export interface components {
              */
             to: string;
         };
+        NewCompetition: {
+            /**
+             * @description The board's name
+             * @example steps
+             */
+            board: string;
+            /**
+             * Format: int64
+             * @description The most that counts of a day; 0, null or left out for no limit
+             * @example 30000
+             */
+            cap?: number | null;
+            /**
+             * Format: date
+             * @description The first day, in the board's zone
+             * @example 2026-11-16
+             */
+            from: string;
+            /**
+             * Format: int64
+             * @description The score of a day that reaches the goal; for measure goal_days only, which needs it
+             * @example 8000
+             */
+            goal?: number | null;
+            /**
+             * @description Exactly these groups are its teams; if it is left out, the teams stay as they are
+             * @example [
+             *       "office",
+             *       "lab"
+             *     ]
+             */
+            groups?: string[];
+            /**
+             * @description What a person has. score: the sum of the days; goal_days: how many days reach the goal
+             * @default score
+             * @enum {string}
+             */
+            measure: "score" | "goal_days";
+            /**
+             * @description 1 to 64 characters, under the rules of nicknames
+             * @example Spring walk
+             */
+            name: string;
+            /** @description Whether it has a join_code, by which the owners of groups enter them before the first day */
+            open?: boolean;
+            /**
+             * @description What a team has. mean: the sum of its people, divided by the days on which they were in it, times the days that have begun; sum: the sum
+             * @default mean
+             * @enum {string}
+             */
+            team: "mean" | "sum";
+            /**
+             * Format: date
+             * @description The last day
+             * @example 2026-11-29
+             */
+            to: string;
+        };
         NewCorrection: {
             /**
              * @description The board's name
@@ -3557,6 +3945,25 @@ export interface components {
              * @description The score; null if none counts then
              */
             score: number | null;
+        };
+        PeopleStanding: {
+            /**
+             * Format: date-time
+             * @description When the scores were read
+             */
+            as_of: string;
+            /** @description This page, best first */
+            entries: components["schemas"]["CompetitionPerson"][];
+            /** @description True once all days are archived; then it changes only by a further revision */
+            final: boolean;
+            /** @description Where the next page begins; null on the last */
+            next_cursor: string | null;
+            /**
+             * Format: int64
+             * @description How many lines there are, on all pages together
+             * @example 120
+             */
+            total: number;
         };
         PhoneTotal: {
             /**
@@ -3784,6 +4191,13 @@ export interface components {
              * @example 22
              */
             total: number;
+        };
+        Recomputation: {
+            /**
+             * @description Why, for other operators: plain text
+             * @example a team had the wrong members
+             */
+            reason: string;
         };
         RejectedDayTotal: {
             /**
@@ -4031,6 +4445,25 @@ export interface components {
              */
             week: number;
         };
+        TeamStanding: {
+            /**
+             * Format: date-time
+             * @description When the scores were read
+             */
+            as_of: string;
+            /** @description This page, best first */
+            entries: components["schemas"]["CompetitionTeam"][];
+            /** @description True once all days are archived; then it changes only by a further revision */
+            final: boolean;
+            /** @description Where the next page begins; null on the last */
+            next_cursor: string | null;
+            /**
+             * Format: int64
+             * @description How many teams there are, on all pages together
+             * @example 14
+             */
+            total: number;
+        };
         TimedScore: {
             /**
              * Format: date-time
@@ -4244,7 +4677,7 @@ export interface components {
              * @description The type of its body
              * @enum {string}
              */
-            event: "friend.requested" | "friend.accepted" | "like.given" | "board.final" | "digest.ready" | "rank.passed";
+            event: "friend.requested" | "friend.accepted" | "like.given" | "board.final" | "competition.final" | "digest.ready" | "rank.passed";
             /**
              * Format: date-time
              * @description When it was delivered or given up; null while it is waiting
@@ -4340,6 +4773,28 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"] & {
                     /** @enum {string} */
                     code: "board_kind";
+                };
+            };
+        };
+        /** @description Conflict: board_kind, competition_full, competition_started */
+        BoardKindOrCompetitionFullOrCompetitionStarted: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Conflict",
+                 *       "status": 409,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "board_kind",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "board_kind" | "competition_full" | "competition_started";
                 };
             };
         };
@@ -4584,6 +5039,28 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"] & {
                     /** @enum {string} */
                     code: "choice_limit";
+                };
+            };
+        };
+        /** @description Conflict: competition_full, competition_started */
+        CompetitionFullOrCompetitionStarted: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Conflict",
+                 *       "status": 409,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "competition_full",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "competition_full" | "competition_started";
                 };
             };
         };
@@ -5466,6 +5943,58 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    recomputeCompetition: {
+        parameters: {
+            query?: {
+                /** @description Change nothing, and only say what would change */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The competition
+                 * @example spring-walk
+                 */
+                competition: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Recomputation"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Competition"];
+                };
+            };
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Competition"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listCorrections: {
         parameters: {
             query?: {
@@ -6296,7 +6825,7 @@ export interface operations {
                 /** @description Deliveries to this address only; push: notices */
                 target?: string;
                 /** @description Deliveries of this event only */
-                event?: "friend.requested" | "friend.accepted" | "like.given" | "board.final" | "digest.ready" | "rank.passed";
+                event?: "friend.requested" | "friend.accepted" | "like.given" | "board.final" | "competition.final" | "digest.ready" | "rank.passed";
                 /** @description Deliveries in this state only; undelivered: waiting and failed ones */
                 state?: "undelivered" | "waiting" | "delivered" | "failed" | "dropped";
                 /** @description Most entries of a page */
@@ -7393,6 +7922,265 @@ export interface operations {
             404: components["responses"]["BoardNotFound"];
             409: components["responses"]["BoardKind"];
             422: components["responses"]["DateInFutureOrUtcOffsetRequiredOrValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listCompetitions: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CompetitionList"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    enterCompetition: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CompetitionEntry"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Competition"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["CompetitionFullOrCompetitionStarted"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getCompetition: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The competition
+                 * @example spring-walk
+                 */
+                competition: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Competition"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    putCompetition: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The competition
+                 * @example spring-walk
+                 */
+                competition: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewCompetition"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Competition"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFoundOrNotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["BoardKindOrCompetitionFullOrCompetitionStarted"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    deleteCompetition: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The competition
+                 * @example spring-walk
+                 */
+                competition: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getPeopleStanding: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+                /** @description Most entries of a page */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+                /** @description The people of this team only */
+                group?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The competition
+                 * @example spring-walk
+                 */
+                competition: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PeopleStanding"];
+                };
+            };
+            400: components["responses"]["InvalidCursor"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getTeamStanding: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+                /** @description Most entries of a page */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The competition
+                 * @example spring-walk
+                 */
+                competition: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TeamStanding"];
+                };
+            };
+            400: components["responses"]["InvalidCursor"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
