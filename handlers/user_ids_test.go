@@ -41,7 +41,7 @@ func userCalls(t *testing.T, r *recorder) handlers.Config {
 	t.Helper()
 	return handlers.Config{
 		Profiles: profiles{r}, Friends: friendships{r}, FriendRequests: friendRequests{recorder: r}, History: history{r},
-		Privacy: hiding{r}, Likes: likeRecords{r}, Rankings: rankings{recorder: r}, Scores: scores{recorder: r}, Boards: stepsBoards(t), Increments: increments{recorder: r},
+		Privacy: hiding{r}, Likes: likeRecords{r}, Rankings: rankings{recorder: r}, Scores: scores{recorder: r}, Boards: stepsBoards(t), Increments: increments{recorder: r}, Competitions: walks{r},
 	}
 }
 
@@ -195,7 +195,7 @@ func TestRowIDsAreHidden(t *testing.T) {
 	config := userCalls(t, &recorder{})
 	config.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	api := newAPI(t, config)
-	for _, request := range []string{"GET /v1/friends?limit=1", "GET /v1/friends?limit=3", "GET /v1/friends/requests?limit=1", "GET /v1/friends/requests", "GET /v1/muted?limit=1", "GET /v1/boards/steps/likes/1001"} {
+	for _, request := range []string{"GET /v1/friends?limit=1", "GET /v1/friends?limit=3", "GET /v1/friends/requests?limit=1", "GET /v1/friends/requests", "GET /v1/muted?limit=1", "GET /v1/boards/steps/likes/1001", "GET /v1/competitions", "GET /v1/competitions/walk/people"} {
 		got := send(t, api, "1001", request, "")
 		if text := fmt.Sprint(got.Header(), got.Body); got.Code != 200 || strings.Contains(text, "8800") {
 			t.Errorf("%s: %d %s", request, got.Code, text)
