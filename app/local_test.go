@@ -87,7 +87,7 @@ func TestWhatLocalStoresDoNotNeed(t *testing.T) {
 		}
 	}()
 	want := []string{
-		"archive", "boards", "correct", "correct-archive", "corrections", "cursors", "erase", "finish", "holds", "passed", "purge", "reconcile", "reviews", "roll", "status", "users", "write-ahead log",
+		"archive", "boards", "competitions", "correct", "correct-archive", "corrections", "cursors", "erase", "finish", "holds", "passed", "purge", "reconcile", "reviews", "roll", "status", "users", "write-ahead log",
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(a.StartByRounds(t.Context())))); diff != "" {
 		t.Errorf("rounds (-want +got):\n%s", diff)

@@ -93,6 +93,7 @@ const deliveries = {
         'friend.accepted',
         'like.given',
         'board.final',
+        'competition.final',
         'digest.ready',
         'rank.passed',
       ],

@@ -293,6 +293,9 @@ func (d *Deliverer) measure(ctx context.Context) (wait time.Duration, err error)
 	return wait, errors.Join(failed...)
 }
 
+// results are the types of outcomes that no target must miss.
+var results = []models.OutcomeType{models.OutcomeBoardFinal, models.OutcomeCompetitionFinal}
+
 // giveUpOldest gives up the deliveries to a target but the most recent ones and results. The
 // boundary is a delivery, so several processes may do so at the same time.
 func (d *Deliverer) giveUpOldest(ctx context.Context, target string) error {
@@ -300,7 +303,7 @@ func (d *Deliverer) giveUpOldest(ctx context.Context, target string) error {
 	if err != nil || !found {
 		return err
 	}
-	return d.giveUp(ctx, target, "because too many wait", "type <> ? AND (give_up_at, id) <= (?, ?)", models.OutcomeBoardFinal, last.GiveUpAt, last.ID)
+	return d.giveUp(ctx, target, "because too many wait", "type NOT IN ? AND (give_up_at, id) <= (?, ?)", results, last.GiveUpAt, last.ID)
 }
 
 // Purge deletes the deliveries that finished longer ago than keepFinished or keepNotices and, if very many to a target
@@ -319,8 +322,8 @@ func (d *Deliverer) Purge(ctx context.Context) (deleted int64, err error) {
 		last, found, failed := d.store.boundary(ctx, s.target(), models.DeliveryFailed, "finished_at", d.most)
 		if failed == nil && found {
 			var n int64
-			n, failed = d.delete(ctx, "target = ? AND state = 'failed' AND type <> ? AND (finished_at, id) <= (?, ?)",
-				s.target(), models.OutcomeBoardFinal, last.FinishedAt, last.ID)
+			n, failed = d.delete(ctx, "target = ? AND state = 'failed' AND type NOT IN ? AND (finished_at, id) <= (?, ?)",
+				s.target(), results, last.FinishedAt, last.ID)
 			deleted += n
 		}
 		err = errors.Join(err, failed)
