@@ -22,6 +22,7 @@ import (
 	"stepboard/models"
 	"stepboard/services/boards/ingest"
 	"stepboard/services/boards/score"
+	"stepboard/services/people/teams"
 )
 
 const (
@@ -197,6 +198,7 @@ func newErasable(t *testing.T, env *testenv.Env) *server {
 	}
 	s.want(s.as("ann", "POST", "/v1/groups/join", fmt.Sprintf(`{"invite_code":%q}`, group.Code)), 200, nil)
 	s.want(s.as(zed, "POST", "/v1/groups", `{"name":"alone"}`), 201, nil)
+	s.compete(today, models.GroupID(group.ID))
 	for _, path := range []string{"friends", "top", "groups/" + group.ID} {
 		for _, user := range []models.UserID{zed, "ann", "cho", "dee"} {
 			_ = s.as(user, "GET", "/v1/boards/steps/"+path, nil) // fills the caches; not all are members
@@ -204,6 +206,15 @@ func newErasable(t *testing.T, env *testenv.Env) *server {
 	}
 	s.leaveLateAndBad()
 	return s
+}
+
+// compete makes a group a team of a competition of a week.
+func (s *server) compete(first models.Date, group models.GroupID) {
+	s.t.Helper()
+	testenv.Must(s.app.Teams.Put(s.t.Context(), teams.Definition{
+		ID: "week", Board: "steps", Name: "Week", First: first, Last: first + 6,
+		Measure: models.MeasureScore, Team: models.TeamMean, Groups: []models.GroupID{group},
+	}))
 }
 
 // leaveLateAndBad leaves an update of zed for an archived day, and one that can't be applied.
@@ -267,7 +278,7 @@ func TestErasure(t *testing.T) {
 	}
 	before := s.traces()
 	for _, name := range []string{
-		"users", "renames", "friendships", "friend_requests", "privacy_choices", "groups", "group_members", "archived_scores",
+		"users", "renames", "friendships", "friend_requests", "privacy_choices", "groups", "group_members", "competition_members", "archived_scores",
 		"score_events", "score_totals", "likes", "corrections", "reported_scores", "reviews", "held_scores", "audit_log", "dead_letters",
 		"webhook_deliveries", "push_subscriptions", "upload_addresses", "board", "user", "user-id", "friends", "not-shown", "group",
 	} {
@@ -313,7 +324,7 @@ func (s *server) checkExport() {
 	}
 	for _, name := range []string{
 		"profile", "former_ids", "current_scores", "friends", "friend_requests", "choices", "groups", "likes_given", "likes_received", "archived_scores", "increments", "totals", "corrections",
-		"reported_scores", "reviews", "held_scores", "operator_actions", "dead_letters", "webhooks", "push_subscriptions", "push_browsers", "upload_addresses",
+		"reported_scores", "reviews", "held_scores", "operator_actions", "dead_letters", "webhooks", "push_subscriptions", "push_browsers", "upload_addresses", "competitions",
 	} {
 		if list, _ := sections[name].([]any); len(list) == 0 {
 			s.t.Errorf("the export has no %s: %v", name, sections[name])

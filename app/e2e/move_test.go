@@ -90,6 +90,7 @@ func (s *server) fill() {
 		}
 	}
 	s.want(s.service("PUT", "/v1/groups/team/members", fmt.Sprintf(`{"member_ids":[%q,%q,%q]}`, movedUser(1), movedUser(2), movedUser(9))), http.StatusOK, nil)
+	s.compete(harness.NoonDay+5, "team")
 	s.want(s.as(movedUser(10), "PUT", "/v1/me/privacy", `{"hidden":true}`), http.StatusOK, nil)
 	s.want(s.as(movedUser(10), "PUT", "/v1/me/push", zedBrowser), http.StatusOK, nil)
 	s.want(s.as(movedUser(10), "POST", "/v1/me/upload-addresses", `{"name":"phone","board":"steps"}`), http.StatusCreated, nil)

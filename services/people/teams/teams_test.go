@@ -2,7 +2,9 @@ package teams_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -283,6 +285,43 @@ func TestUnfinished(t *testing.T) {
 	})
 }
 
+// A backend moves a person from team to team, and the days before stay. By a code nobody gets into a
+// second team.
+func TestMovesBetweenTeams(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		f, ctx := newFixture(t, env, 4), t.Context()
+		own := testenv.Must(f.groups.Create(ctx, "4", groups.Settings{Name: "Family"}))
+		f.replace("a", "1", "3")
+		f.replace("b", "2", "3")
+		f.put(definition("a", own.ID))
+		f.today = start + 2
+		f.replace("a", "1")
+		testenv.Must(f.groups.Join(ctx, "3", *own.InviteCode))
+		c := f.put(definition("a", "b", own.ID))
+		f.today = start + 4
+		f.replace("b", "2")
+		f.replace("a", "1", "3")
+		names := make(map[models.GroupRow]models.GroupID)
+		for _, team := range testenv.Must(f.Teams(ctx, c.Row)) {
+			names[team.Group] = team.ID
+		}
+		var got []string
+		for _, row := range testenv.Must(f.Members(ctx, c.Row)) {
+			if row.User == 3 {
+				last := "on"
+				if row.Last != nil {
+					last = strconv.Itoa(int(*row.Last - start))
+				}
+				got = append(got, fmt.Sprintf("%s %d-%s", names[row.Group], row.First-start, last))
+			}
+		}
+		if want := []string{"a 0-1", "b 2-3", "a 4-on"}; !slices.Equal(got, want) {
+			t.Errorf("the person counts %q, want %q", got, want)
+		}
+	})
+}
+
 // A competition of 366 days has room for 2732 people. Who joins a team when it is full does not count,
 // and does not begin to when there is room.
 func TestAFullCompetition(t *testing.T) {
@@ -361,4 +400,33 @@ func TestConcurrentChanges(t *testing.T) {
 			t.Errorf("%d people count and are no members, or do not count: %v, %v", wrong, f.counting(c), err)
 		}
 	})
+}
+
+// Who joins a team that is just leaving a competition does not count in it.
+func TestAChangeWaitsForTheCompetition(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	f := newFixture(t, env, 2)
+	f.replace("a", "1")
+	c := f.put(definition("a"))
+	leaving := env.Gorm.Begin()
+	defer leaving.Rollback()
+	for _, statement := range []string{
+		`UPDATE competitions SET name = 'Without'`, `DELETE FROM competition_members`, `DELETE FROM competition_teams`,
+	} {
+		if err := leaving.Exec(statement).Error; err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	ended := testenv.Behind(t, env, leaving, 1, func() {
+		err = f.groups.Replace(t.Context(), "a", groups.Replacement{Members: testenv.IDs(1, 2)})
+	})
+	if err := leaving.Commit().Error; err != nil {
+		t.Fatal(err)
+	}
+	testenv.Receive(t, "the change ends", ended)
+	if rows := testenv.Must(f.Members(t.Context(), c.Row)); err != nil || len(rows) != 0 {
+		t.Errorf("%+v, %v", rows, err)
+	}
 }
