@@ -222,12 +222,10 @@ func (s *authorization) newPeople() people {
 	p.invite = invite.Code
 	s.want(s.as(p.friend, "POST", "/v1/groups/join", fmt.Sprintf(`{"invite_code":%q}`, p.code)), 200, nil)
 	p.competition = fmt.Sprintf("walk-%d", s.made)
-	var walk struct {
-		Code string `json:"join_code"`
-	}
+	var walk competition
 	definition := strings.Replace(newCompetition, "}", fmt.Sprintf(`,"open":true,"groups":[%q]}`, p.group), 1)
 	s.want(s.service("PUT", "/v1/competitions/"+p.competition, definition), 200, &walk)
-	p.entry = walk.Code
+	p.entry = *walk.Code
 	s.want(s.as(p.asker, "POST", "/v1/friends/requests", fmt.Sprintf(`{"user_id":%q}`, p.owner)), 201, nil)
 	s.want(s.as(p.friend, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":5}`), 200, nil)
 	return p

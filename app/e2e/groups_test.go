@@ -10,6 +10,40 @@ import (
 	"stepboard/models"
 )
 
+// competition is a competition in an answer.
+type competition struct {
+	ID       string  `json:"competition_id"`
+	Board    string  `json:"board"`
+	Name     string  `json:"name"`
+	From     string  `json:"from"`
+	To       string  `json:"to"`
+	Cap      *int64  `json:"cap"`
+	Goal     *int64  `json:"goal"`
+	Measure  string  `json:"measure"`
+	Team     string  `json:"team"`
+	Code     *string `json:"join_code"`
+	State    string  `json:"state"`
+	AsOf     *string `json:"as_of"`
+	Revision int     `json:"revision"`
+	Me       *struct {
+		Rank  int64  `json:"rank"`
+		Score int64  `json:"score"`
+		Days  int64  `json:"days"`
+		Group string `json:"group_id"`
+	} `json:"me"`
+	MyTeam *team  `json:"my_team"`
+	Made   string `json:"created_at"`
+}
+
+// team is a line of a standing.
+type team struct {
+	Rank    int64  `json:"rank"`
+	Group   string `json:"group_id"`
+	Name    string `json:"name"`
+	Score   *int64 `json:"score"`
+	Members int64  `json:"members"`
+}
+
 // group is a group in an answer.
 type group struct {
 	ID      string  `json:"group_id"`

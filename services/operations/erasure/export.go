@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"stepboard/models"
@@ -140,16 +141,17 @@ func showScores(fields map[string]any, points []string) {
 
 // shown returns a value of a column as an export shows it.
 func shown(column string, value any) any {
+	isDate := column == "date" || strings.HasSuffix(column, "_day")
 	switch v := value.(type) {
 	case []byte:
 		return string(v)
 	case string:
-		if column == "date" {
+		if isDate {
 			return v[:min(len(v), len(time.DateOnly))]
 		}
 		return v
 	case time.Time:
-		if column == "date" {
+		if isDate {
 			return v.UTC().Format(time.DateOnly)
 		}
 		return models.TimestampOf(v)

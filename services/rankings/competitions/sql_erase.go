@@ -73,8 +73,7 @@ func (s *Store) Subject() models.Subject {
 	return models.Subject{
 		Name: "competitions", Tables: []string{"competition_members", "standings"}, Erase: s.Erase,
 		Export: []models.ExportSection{{Name: "competitions", Key: []string{"m.competition_id", "m.first_day"}, Query: `
-		SELECT c.external_id AS competition_id, c.name, coalesce(g.external_id, '') AS group_id,
-			CAST(m.first_day AS text) AS first_day, CAST(m.last_day AS text) AS last_day
+		SELECT c.external_id AS competition_id, c.name, coalesce(g.external_id, '') AS group_id, m.first_day, m.last_day
 		FROM competition_members m JOIN competitions c ON c.competition_id = m.competition_id
 			LEFT JOIN groups g ON g.group_id = m.group_id
 		WHERE m.user_id = ?`}},
