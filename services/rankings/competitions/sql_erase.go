@@ -29,7 +29,7 @@ func (s *Store) Erase(ctx context.Context, user models.RowID) (changed int64, er
 		if err != nil {
 			return changed, models.Wrap("erase from a competition", err)
 		}
-		failpoint.Hit("erasure.competitions")
+		failpoint.Hit("competitions.erased")
 	}
 	return changed, nil
 }
