@@ -330,15 +330,21 @@ func (a *App) buildBoards(o Options, idKey []byte) {
 
 // buildGroups constructs the services of groups and of competitions, in which groups are teams.
 func (a *App) buildGroups(o Options) {
-	store := teams.NewStore(o.Stores.Friends.Gorm, func(board string) (models.Date, error) {
+	var store *teams.Store
+	store, a.Teams = a.newTeams(o, o.Stores.Friends)
+	a.Groups = groups.New(groups.NewStore(o.Stores.Friends.Gorm, store), a.Sets, a.Privacy.Sets(), a.Directory, a.limits, o.Log)
+}
+
+// newTeams returns a service of competitions over the connections of a kind of work.
+func (a *App) newTeams(o Options, work stores.Database) (*teams.Store, *teams.Service) {
+	store := teams.NewStore(work.Gorm, func(board string) (models.Date, error) {
 		b, err := a.Catalog.Definitions.Board(board)
 		if err != nil {
 			return 0, err
 		}
 		return b.Today(o.Clock()), nil
 	})
-	a.Groups = groups.New(groups.NewStore(o.Stores.Friends.Gorm, store), a.Sets, a.Privacy.Sets(), a.Directory, a.limits, o.Log)
-	a.Teams = teams.New(store, func(board string) error {
+	return store, teams.New(store, func(board string) error {
 		b, err := a.Catalog.Definitions.Board(board)
 		if err == nil {
 			err = b.RequireDays()
@@ -413,8 +419,10 @@ func (a *App) buildRanking(o Options) {
 	if o.Roles.Jobs {
 		a.registry.MustRegister(newPassedCollector(a.passed))
 	}
+	_, defined := a.newTeams(o, o.Stores.Jobs)
 	a.Competitions = competitions.New(competitions.Options{
-		Store: competitions.NewStore(o.Stores.Jobs.Gorm, a.outbox), Reads: competitions.NewStore(o.Stores.Gorm, nil), Teams: a.Teams,
+		Calls:   competitions.Data{Store: competitions.NewStore(o.Stores.Gorm, nil), Definitions: a.Teams},
+		Jobs:    competitions.Data{Store: competitions.NewStore(o.Stores.Jobs.Gorm, a.outbox), Definitions: defined},
 		Catalog: a.Catalog, Entries: a.Entries, Archive: a.Archive, Rules: a.rules, Privacy: a.Privacy, Directory: a.Directory,
 		Cursors: a.cursors, RetainMonths: o.Config.Archive.RetainMonths, Memory: int64(o.Config.Rankings.Memory) / 8, Clock: o.Clock, Log: o.Log,
 	})

@@ -5,12 +5,14 @@ import (
 	"time"
 )
 
-// The part on data folders works, on a board that is filled within a second.
+// The parts on data folders work, on a board that is filled within a second.
 func TestFolder(t *testing.T) {
-	err := bench(t.Context(), settings{
-		board: 1000, viewers: 100, friends: 10, limit: 10, rounds: 1, seconds: 100 * time.Millisecond, only: "folder",
-	})
-	if err != nil {
-		t.Fatal(err)
+	for _, part := range []string{"folder", "copies", "competitions"} {
+		err := bench(t.Context(), settings{
+			board: 1000, viewers: 100, friends: 10, limit: 10, rounds: 1, seconds: 100 * time.Millisecond, only: part,
+		})
+		if err != nil {
+			t.Fatal(part, err)
+		}
 	}
 }

@@ -69,6 +69,7 @@ var parts = []struct {
 	{"ingest", (*environment).ingestBench},
 	{"ledger", (*environment).ledgerBench},
 	{"capacity", (*environment).capacityBench},
+	{"competitions", (*environment).competitionsBench},
 	{"archive", (*environment).archiveBench},
 }
 

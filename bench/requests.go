@@ -169,7 +169,7 @@ func (e *environment) call(ctx context.Context, method, path string, body, answe
 		check(json.NewEncoder(&encoded).Encode(body))
 	}
 	r := must(http.NewRequestWithContext(ctx, method, "http://"+e.service.addr+path, &encoded))
-	r.Header.Set("Authorization", "Bearer "+e.token("1", auth.ScopeAdmin))
+	r.Header.Set("Authorization", "Bearer "+e.token("1", auth.ScopeAdmin+" "+auth.ScopeService))
 	got, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return err

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"time"
 
 	"stepboard/internal/testenv"
 	"stepboard/internal/testenv/copies"

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"stepboard/internal/failpoint"
+	"stepboard/internal/pause"
 	"stepboard/models"
 	"stepboard/services/boards/archive"
 	"stepboard/services/boards/board"
@@ -41,8 +42,8 @@ type Directory interface {
 	Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error)
 }
 
-// Teams knows competitions and who counts in them. Implemented by teams.Service.
-type Teams interface {
+// Definitions are competitions and who counts in them. Implemented by teams.Service.
+type Definitions interface {
 	// Find returns a competition. CodeNotFound.
 	Find(ctx context.Context, id models.CompetitionID) (models.Competition, error)
 	// OfUser returns those in which a group of a user is a team, and All returns all, the one that begins
@@ -58,17 +59,21 @@ type Teams interface {
 	TeamsOf(ctx context.Context, c models.CompetitionRow, user models.RowID) ([]models.GroupRow, error)
 }
 
+// Data is what is stored of competitions.
+type Data struct {
+	*Store
+	Definitions
+}
+
 // Options holds what a Service is built on.
 type Options struct {
-	Store *Store
-	// Reads is Store over connections for calls.
-	Reads   *Store
-	Teams   Teams
-	Catalog *catalog.Catalog
-	Entries board.Entries
-	Archive *archive.Service
-	Rules   *corrections.Rules
-	Privacy *privacy.Service
+	// Calls and Jobs are the same data, over connections for calls and for jobs.
+	Calls, Jobs Data
+	Catalog     *catalog.Catalog
+	Entries     board.Entries
+	Archive     *archive.Service
+	Rules       *corrections.Rules
+	Privacy     *privacy.Service
 	// Directory names people, and Cursors seal pages.
 	Directory Directory
 	Cursors   *cursor.Sealer
@@ -78,6 +83,8 @@ type Options struct {
 	RetainMonths int
 	// Memory is how many bytes of standings the process keeps.
 	Memory int64
+	// Rest is pause.Rest, if it is nil. It is for tests.
+	Rest func(ctx context.Context, began time.Time, times int) error
 }
 
 // Service computes and shows standings. Safe for concurrent use, apart from Run.
@@ -91,6 +98,9 @@ type Service struct {
 
 // New returns a service.
 func New(o Options) *Service {
+	if o.Rest == nil {
+		o.Rest = pause.Rest
+	}
 	return &Service{o: o, archived: make(map[models.CompetitionRow]*archived), memory: newMemory(o.Memory)}
 }
 
@@ -105,7 +115,7 @@ func (s *Service) Oldest() time.Time {
 // are archived. It returns how many it has written. It may be cut off and repeated. Run must not run
 // twice at once.
 func (s *Service) Run(ctx context.Context) (written int64, err error) {
-	list, err := s.o.Teams.Unfinished(ctx)
+	list, err := s.o.Jobs.Unfinished(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -126,7 +136,7 @@ func (s *Service) Run(ctx context.Context) (written int64, err error) {
 		written += n
 		failed = append(failed, models.Wrap("competitions of "+name, err))
 	}
-	oldest, err := s.o.Store.oldest(ctx)
+	oldest, err := s.o.Jobs.oldest(ctx)
 	s.oldest.Store(oldest)
 	return written, errors.Join(append(failed, err)...)
 }
@@ -141,7 +151,11 @@ func (s *Service) board(ctx context.Context, name string, list []models.Competit
 		asOf := models.TimestampOf(s.o.Clock()).Time()
 		var sheets []*sheet
 		for _, c := range list {
+			began := time.Now()
 			sh, err := s.read(ctx, c, board.Today(asOf))
+			if err == nil {
+				err = s.o.Rest(ctx, began, restTimes)
+			}
 			if err != nil {
 				return 0, err
 			}
@@ -157,10 +171,14 @@ func (s *Service) board(ctx context.Context, name string, list []models.Competit
 		}
 		failpoint.Hit("competitions.computed")
 		for _, sh := range sheets {
+			began := time.Now()
 			if err := s.write(ctx, sh, asOf); err != nil {
 				return written, err
 			}
 			written++
+			if err := s.o.Rest(ctx, began, restTimes); err != nil {
+				return written, err
+			}
 		}
 		return written, nil
 	}
@@ -173,9 +191,9 @@ func (s *Service) write(ctx context.Context, sh *sheet, asOf time.Time) error {
 		if sh.Revision > 0 {
 			return fmt.Errorf("days of competition %s, which is final, are not in the archive", sh.ID)
 		}
-		return s.o.Store.write(ctx, sh.Row, asOf, sh.body())
+		return s.o.Jobs.write(ctx, sh.Row, asOf, sh.body())
 	}
-	revision, err := s.o.Store.finish(ctx, sh, asOf)
+	revision, err := s.o.Jobs.finish(ctx, sh, asOf)
 	if errors.Is(err, errChanged) { // the next run sees how
 		return nil
 	}
@@ -189,14 +207,14 @@ func (s *Service) write(ctx context.Context, sh *sheet, asOf time.Time) error {
 // CodeNotFound if there is none that is final, CodeValidationFailed if the archive does not keep its days
 // any more. Two statements.
 func (s *Service) Recompute(ctx context.Context, id models.CompetitionID) error {
-	c, err := s.o.Teams.Find(ctx, id)
+	c, err := s.o.Calls.Find(ctx, id)
 	if err != nil {
 		return err
 	}
 	if s.o.RetainMonths > 0 && c.First < archive.FirstKept(s.o.Clock(), s.o.RetainMonths) {
 		return models.Errorf(models.CodeValidationFailed, "the archive does not keep the first days of the competition any more")
 	}
-	ok, err := s.o.Store.again(ctx, id)
+	ok, err := s.o.Calls.again(ctx, id)
 	if err == nil && !ok {
 		return models.Errorf(models.CodeNotFound, "there is no competition %s that is final", id)
 	}

@@ -75,7 +75,7 @@ func TestWhoHidesMightAsWellNotHaveWalked(t *testing.T) {
 			c := f.define(rule)
 			f.each(c, "aaabbbcc")
 		}
-		list := testenv.Must(f.o.Teams.All(t.Context()))
+		list := testenv.Must(f.o.Calls.All(t.Context()))
 		for user := range models.RowID(7) {
 			f.upload(user+1, today, int64(user)*1000)
 		}
@@ -232,7 +232,7 @@ c: 0`
 		f.exec("UPDATE users SET hidden = true WHERE user_id = 3")
 		f.exec("DELETE FROM users WHERE user_id = 4")
 		f.erased.Add(4)
-		if n := testenv.Must(f.o.Store.Erase(t.Context(), 4)); n != 3 {
+		if n := testenv.Must(f.o.Jobs.Erase(t.Context(), 4)); n != 3 {
 			t.Errorf("%d rows were changed", n)
 		}
 		f.clock.Advance(lookAgain)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"stepboard/internal/pause"
 	"stepboard/models"
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/score"
@@ -62,7 +61,7 @@ type archived struct {
 
 // read reads what a competition is made of.
 func (s *Service) read(ctx context.Context, c models.Competition, today models.Date) (*sheet, error) {
-	found, err := s.o.Teams.Teams(ctx, c.Row)
+	found, err := s.o.Jobs.Teams(ctx, c.Row)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +69,7 @@ func (s *Service) read(ctx context.Context, c models.Competition, today models.D
 	for _, t := range found {
 		sh.teams = append(sh.teams, team{t.Group, t.ID, t.Name})
 	}
-	if sh.members, err = s.o.Teams.Members(ctx, c.Row); err != nil {
+	if sh.members, err = s.o.Jobs.Members(ctx, c.Row); err != nil {
 		return nil, err
 	}
 	for _, m := range sh.members {
@@ -122,7 +121,7 @@ func (s *Service) days(ctx context.Context, board *catalog.Board, sheets []*shee
 			of[d] = nil
 		}
 	}
-	runs, err := s.o.Store.runs(ctx, board.Name)
+	runs, err := s.o.Jobs.runs(ctx, board.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +238,7 @@ func (s *Service) each(
 		for i, user := range some {
 			scores[user] = composites[i]
 		}
-		if err := pause.Rest(ctx, began, restTimes); err != nil {
+		if err := s.o.Rest(ctx, began, restTimes); err != nil {
 			return err
 		}
 	}

@@ -115,8 +115,9 @@ func newFixture(t *testing.T, env *testenv.Env) *fixture {
 	f.privacy = privacy.New(privacy.NewStore(env.Gorm), sets, friends.New(friends.NewStore(env.Gorm, nil), sets, users, friends.Limits{}, env.Log), users, 0, env.Log)
 	sealer := testenv.Must(cursor.New(t.Context(), cursor.NewStore(env.Gorm), env.Clock.Now))
 	f.Service = New(Options{
-		Store: NewStore(env.Gorm, f.outbox), Reads: NewStore(env.Gorm, nil), Teams: table{env.Gorm}, Catalog: cat, Entries: f.boards, Archive: archives, Rules: rules,
+		Calls: Data{NewStore(env.Gorm, nil), table{env.Gorm}}, Jobs: Data{NewStore(env.Gorm, f.outbox), table{env.Gorm}}, Catalog: cat, Entries: f.boards, Archive: archives, Rules: rules,
 		Privacy: f.privacy, Directory: users, Cursors: sealer, Clock: env.Clock.Now, Log: env.Log, Memory: 1 << 20,
+		Rest: func(context.Context, time.Time, int) error { return nil },
 	})
 	for g := range groups {
 		f.exec("INSERT INTO groups (external_id, name, created_at) VALUES (?, ?, ?)", string(rune('a'+g)), "Team "+string(rune('A'+g)), env.Clock.Now())

@@ -80,18 +80,18 @@ func (s *Service) standing(ctx context.Context, c *models.Competition) (present,
 
 // look returns the standing that is stored, or the one before if it has not changed.
 func (s *Service) look(ctx context.Context, c *models.Competition, had present) (present, error) {
-	row, ok, err := s.o.Reads.latest(ctx, c.Row)
+	row, ok, err := s.o.Calls.latest(ctx, c.Row)
 	if err == nil && !ok {
 		err = models.Unavailable("show a standing", errFirst)
 	}
 	if err != nil {
 		return had, err
 	}
-	hidden, err := s.o.Reads.hidden(ctx, c.Row)
+	hidden, err := s.o.Calls.hidden(ctx, c.Row)
 	if err != nil || had.standing != nil && row.Revision == had.row.Revision && row.AsOf.Equal(had.row.AsOf) && maps.Equal(hidden, had.hidden) {
 		return had, err
 	}
-	row, b, err := s.o.Reads.load(ctx, c.Row, row.Revision)
+	row, b, err := s.o.Calls.load(ctx, c.Row, row.Revision)
 	if err != nil {
 		return had, err
 	}

@@ -37,7 +37,7 @@ func (f *fixture) expected(c models.Competition) string {
 		byTeam[g+1] = new(sum)
 	}
 	now := testenv.Must(f.o.Catalog.Definitions.Board("steps")).Today(f.clock.Now())
-	for _, m := range testenv.Must(f.o.Teams.Members(f.t.Context(), c.Row)) {
+	for _, m := range testenv.Must(f.o.Calls.Members(f.t.Context(), c.Row)) {
 		if f.erased.Has(m.User) {
 			continue
 		}
@@ -214,8 +214,8 @@ func (w *world) correct() {
 func (w *world) erase(user models.RowID) {
 	w.t.Helper()
 	w.erased.Add(user)
-	testenv.Must(w.o.Store.Erase(w.t.Context(), user))
-	if n := testenv.Must(w.o.Store.Erase(w.t.Context(), user)); n != 0 {
+	testenv.Must(w.o.Jobs.Erase(w.t.Context(), user))
+	if n := testenv.Must(w.o.Jobs.Erase(w.t.Context(), user)); n != 0 {
 		w.t.Errorf("a second erasure has changed %d", n)
 	}
 }

@@ -25,9 +25,9 @@ func (s *Service) List(ctx context.Context, user models.UserID) ([]View, error) 
 	case err != nil:
 		return nil, err
 	case user == "":
-		list, err = s.o.Teams.All(ctx)
+		list, err = s.o.Calls.All(ctx)
 	case row != 0:
-		list, err = s.o.Teams.OfUser(ctx, row)
+		list, err = s.o.Calls.OfUser(ctx, row)
 	}
 	views := make([]View, len(list))
 	for i, c := range list {
@@ -64,7 +64,7 @@ func (s *Service) state(c *models.Competition) State {
 // find returns a competition and who asks for it. CodeNotFound unless a group of the user is a team in it.
 func (s *Service) find(ctx context.Context, user models.UserID, id models.CompetitionID) (models.Competition, viewer, error) {
 	var v viewer
-	c, err := s.o.Teams.Find(ctx, id)
+	c, err := s.o.Calls.Find(ctx, id)
 	if err == nil {
 		v.row, err = s.rowOf(ctx, user)
 	}
@@ -73,7 +73,7 @@ func (s *Service) find(ctx context.Context, user models.UserID, id models.Compet
 	}
 	var own []models.GroupRow
 	if v.row != 0 {
-		own, err = s.o.Teams.TeamsOf(ctx, c.Row, v.row)
+		own, err = s.o.Calls.TeamsOf(ctx, c.Row, v.row)
 	}
 	if err == nil && len(own) == 0 {
 		err = models.Errorf(models.CodeNotFound, "there is no competition %s of a group of this user", id)
