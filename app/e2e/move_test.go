@@ -103,6 +103,7 @@ func (s *server) fill() {
 	if _, err := s.app.Reviews.Find(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
+	testenv.Must(s.app.Competitions.Run(s.t.Context()))
 	s.uploadDay(harness.NoonDay+5, map[models.UserID]int{movedUser(7): 60_000}) // is held
 	// Something comes late for a day that is archived.
 	late := harness.DayBucket(s.t, s.env, "2026-11-20")
@@ -121,7 +122,7 @@ func (s *server) ask(before map[string]string) map[string]string {
 	for i := 0; i < movedUsers; i += 2 {
 		user := movedUser(i)
 		paths := []string{"/v1/friends", "/v1/me", "/v1/me/privacy", "/v1/me/push", "/v1/me/upload-addresses", "/v1/groups", "/v1/friends/requests", "/v1/blocked", "/v1/muted",
-			"/v1/hidden-from", "/v1/boards", "/v1/boards/steps/summary", "/v1/boards/steps/history?from=2026-11-20&to=2026-11-25"}
+			"/v1/hidden-from", "/v1/competitions", "/v1/boards", "/v1/boards/steps/summary", "/v1/boards/steps/history?from=2026-11-20&to=2026-11-25"}
 		for _, day := range days {
 			paths = append(paths, "/v1/boards/steps/friends?limit=3&include=likes&date="+day, "/v1/boards/steps/around?date="+day)
 		}
@@ -147,7 +148,7 @@ func (s *server) ask(before map[string]string) map[string]string {
 		}
 	}
 	for _, path := range []string{"/v1/admin/corrections", "/v1/admin/reviews", "/v1/admin/holds", "/v1/admin/audit", "/v1/admin/archives", "/v1/admin/erasures",
-		"/v1/admin/boards/steps/buckets?from=2026-11-20&to=2026-11-25", "/v1/admin/users/u%7C1", "/v1/admin/users/renamed"} {
+		"/v1/competitions/week/people", "/v1/competitions/week/teams", "/v1/admin/boards/steps/buckets?from=2026-11-20&to=2026-11-25", "/v1/admin/users/u%7C1", "/v1/admin/users/renamed"} {
 		answers[path] = s.stable(s.admin("GET", path, nil))
 	}
 	return answers
