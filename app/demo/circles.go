@@ -9,6 +9,7 @@ import (
 	"stepboard/models"
 	"stepboard/services/boards/corrections"
 	"stepboard/services/people/groups"
+	"stepboard/services/people/teams"
 	"stepboard/services/rankings/ranking"
 )
 
@@ -126,17 +127,21 @@ type circle struct {
 	name    string
 	owner   int
 	members []int
-	// challenge says that a challenge is under way.
-	challenge bool
+	// challenge says that a challenge is under way, and competes that it is a team of the competition.
+	challenge, competes bool
 }
 
 // The challenge of the demo has begun challengeBegan days ago, and ends in challengeLeft days.
 const challengeBegan, challengeLeft models.Date = 9, 4
 
+// The competition of the demo has begun competitionBegan days ago, and ends in competitionLeft days. No day
+// counts more than competitionCap steps.
+const competitionBegan, competitionLeft, competitionCap = 13, 7, 30_000
+
 // circles returns the demo's groups. The first person is in all of them, and owns the
 // first one.
 func (p *people) circles() []circle {
-	list := []circle{{name: "Family"}, {name: "Office", owner: 5, members: []int{0}}, {name: "Walkers", owner: 12, members: []int{0}, challenge: true}}
+	list := []circle{{name: "Family", competes: true}, {name: "Office", owner: 5, members: []int{0}, competes: true}, {name: "Walkers", owner: 12, members: []int{0}, challenge: true}}
 	for position := 1; position < min(len(p.ids), 2*offeredPeople); position++ {
 		if position <= 4 {
 			list[0].members = append(list[0].members, position)
@@ -151,12 +156,16 @@ func (p *people) circles() []circle {
 	return slices.DeleteFunc(list, func(c circle) bool { return c.owner >= len(p.ids) })
 }
 
-// makeGroups makes the demo's groups. Their members join by invite code.
+// makeGroups makes the demo's groups, whose members join by invite code, and lets some of them compete.
 func (p *people) makeGroups(ctx context.Context, a *app.App) error {
+	today := p.walkDay.day
+	competition := teams.Definition{
+		ID: "walk-off", Board: stepsBoard, Name: "Walk-off", First: today - competitionBegan, Last: today + competitionLeft,
+		Cap: competitionCap, Measure: models.MeasureScore, Team: models.TeamMean,
+	}
 	for _, c := range p.circles() {
 		settings := groups.Settings{Name: c.name}
 		if c.challenge {
-			today := p.walkDay.day
 			settings.Challenge = &groups.Challenge{From: today - challengeBegan, To: today + challengeLeft}
 		}
 		group, err := a.Groups.Create(ctx, p.ids[c.owner], settings)
@@ -168,6 +177,10 @@ func (p *people) makeGroups(ctx context.Context, a *app.App) error {
 				return err
 			}
 		}
+		if c.competes {
+			competition.Groups = append(competition.Groups, group.ID)
+		}
 	}
-	return nil
+	_, err := a.Teams.Put(ctx, competition)
+	return err
 }

@@ -86,6 +86,7 @@ func newFakeService(t *testing.T, demo bool) *fakeService {
 		f.returns("GET /v1/"+list, map[string]any{"users": []any{}, "next_cursor": nil})
 	}
 	f.returns("GET /v1/groups", map[string]any{"groups": []any{}})
+	f.returns("GET /v1/competitions", map[string]any{"competitions": []any{}})
 	f.returns("GET /v1/friends/invites/KX7WQ2M5A4TDZBNC", map[string]any{"user_id": "2", "nickname": "User 2", "avatar_url": "", "friends": false})
 	f.returns("GET /v1/group-invites/KX7WQ2M5A4TDZBNC", map[string]any{
 		"group_id": "g1", "name": "Family", "owner_id": "2", "nickname": "User 2", "avatar_url": "", "members": 12, "member": false,

@@ -31,6 +31,7 @@ func screensOf(t *testing.T, base string, me person) []screen {
 	day := daysAgo(t, *rankingOf(t, base, me.Token, "").Date, 6)
 	groups := groupsOf(t, base, me.Token)
 	group := "#/groups/" + groups["Walkers"].GroupID
+	family := "#/groups/" + groups["Family"].GroupID
 	// Somebody else invites the first person, as a friend and to a group.
 	var others struct{ People []person }
 	callAPI(t, "", http.MethodGet, base+"/demo/people", nil, &others)
@@ -58,8 +59,11 @@ func screensOf(t *testing.T, base string, me person) []screen {
 		{name: "groups", hash: "#/groups", ready: "document.querySelectorAll('a.inside').length > 0"},
 		{name: "group", hash: group, ready: rankingShown},
 		{name: "challenge", hash: group + "/challenge", ready: rankingShown},
+		{name: "competing", hash: family, ready: "document.querySelector('a.about') !== null && " + rankingShown},
+		{name: "competition", hash: family + "/competition/walk-off", ready: "document.querySelector('.hero .score-big') !== null && " + rankingShown},
+		{name: "competitors", hash: family + "/competition/walk-off/individuals", ready: "document.querySelectorAll('.ranking > li').length > 3"},
 		{name: "members", hash: group + "/members", ready: members},
-		{name: "owner", hash: "#/groups/" + groups["Family"].GroupID + "/members", ready: "document.querySelector('.chip') !== null && " + members},
+		{name: "owner", hash: family + "/members", ready: "document.querySelector('.chip') !== null && " + members},
 		{name: "leave", hash: group + "/members", ready: members, open: []string{"main .page > .buttons .button:first-child"}},
 		{name: "invite", hash: "#/invite/" + friend.InviteCode, ready: "document.querySelector('main .strong') !== null"},
 		{name: "invitation", hash: "#/join/" + made.InviteCode, ready: "document.querySelector('main .strong') !== null"},

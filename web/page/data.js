@@ -295,11 +295,12 @@ export function usePages(token, path, period, first) {
     setAttempt(attempt + 1);
   };
   const cursor = paged ? shown.rest.cursor : first?.next_cursor;
-  // Somebody who has moved between two calls may be on two pages.
+  // Somebody who has moved between two calls may be on two pages. An anonymous line has only its place.
   const byUser = new Map();
   const all = paged ? [...shown.first.entries, ...shown.rest.entries] : (first?.entries ?? []);
   for (const entry of all) {
-    if (!byUser.has(entry.user_id)) byUser.set(entry.user_id, entry);
+    const who = entry.user_id ?? entry.rank;
+    if (!byUser.has(who)) byUser.set(who, entry);
   }
   return [[...byUser.values()], cursor ? loadMore : null, shown.error];
 }

@@ -1,6 +1,7 @@
 // The members of a group, its invitation, and what its owner and members can change.
 import { fetchAll, fetchJSON } from './data.js';
 import { ChallengeForm } from './challenges.js';
+import { EnterForm } from './competitions.js';
 import { Avatar, ErrorNotice, errorText, Name, nameOf, Skeleton } from './components.js';
 import { Dialog, Question } from './dialog.js';
 import { TextForm } from './forms.js';
@@ -175,7 +176,8 @@ export function GroupSettings({ session, group, reload, replace, notify, onToday
   />`;
   return html`${group.invite_code && invitation()}
     ${owns && form()}
-    ${owns && html`<${ChallengeForm} ...${{ session, group, change, onToday, onError }} />`} ${list()}
+    ${owns && html`<${ChallengeForm} ...${{ session, group, change, onToday, onError }} />`}
+    ${owns && html`<${EnterForm} ...${{ session, group, notify }} />`} ${list()}
     <div class="buttons">
       <button class="button" aria-haspopup="dialog" onClick=${() => ask('leave')}>
         ${t('leaveAction')}

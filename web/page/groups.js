@@ -1,5 +1,6 @@
 // The viewer's groups, and one group with its ranking.
 import { fetchJSON, useFetch } from './data.js';
+import { Competition, CompetitionLinks } from './competitions.js';
 import { ErrorNotice, errorText, Icon, Notice, Skeleton } from './components.js';
 import { TextForm } from './forms.js';
 import { GroupSettings, nameError } from './group-settings.js';
@@ -131,6 +132,16 @@ function Group(props) {
       }
     </div>`;
   }
+  if (view === 'competition' && rest[0]) {
+    return html`<${Competition}
+      key=${rest[0]}
+      group=${id}
+      id=${rest[0]}
+      tab=${rest[1]}
+      header=${header(groupHref(id))}
+      ...${{ session, announce: props.announce }}
+    />`;
+  }
   const link = html`<a class="button" href=${groupHref(id, 'members')}>
     <${Icon} name="friends" />${t('membersLink')}
   </a>`;
@@ -138,7 +149,8 @@ function Group(props) {
   const about = () =>
     html`<${AboutChallenge} challenge=${group.challenge} today=${session.today} />`;
   const top = html`${header('#/groups', link)}
-  ${view === 'challenge' && group?.challenge && about()}`;
+  ${view === 'challenge' && group?.challenge && about()}
+  ${!view && html`<${CompetitionLinks} session=${session} group=${id} />`}`;
   const Ranking = Object.hasOwn(rankings, view) ? rankings[view] : Today;
   return html`<${Ranking} ...${props} ...${{ circle, group, header: top, path: rest }} />`;
 }

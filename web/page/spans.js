@@ -34,7 +34,7 @@ const midnight = (day) => new Date(`${day}T00:00:00Z`);
 const format = (options) => new Intl.DateTimeFormat(locale, { ...options, timeZone: 'UTC' });
 
 // formatRange returns the text of several days, such as Nov 16 – Nov 22.
-const formatRange = (from, to) => `${formatDay(from)} – ${formatDay(to)}`;
+export const formatRange = (from, to) => `${formatDay(from)} – ${formatDay(to)}`;
 
 const mondayOf = (day) => addDays(day, -((midnight(day).getUTCDay() + 6) % 7));
 const firstOfMonth = (day) => `${day.slice(0, 7)}-01`;
@@ -172,7 +172,8 @@ export function challengeName({ from, to }) {
 export const challengeTitle = (challenge) =>
   t('challengeCalled', { name: challengeName(challenge) });
 
-function ChallengePill({ challenge: { from, to }, today }) {
+// DaysPill says how many days are left of a span, or until it begins.
+export function DaysPill({ span: { from, to }, today }) {
   if (!today) return null;
   if (today > to) {
     return html`<span class="pill final"><${Icon} name="check" />${t('challengeOver')}</span>`;
@@ -193,7 +194,7 @@ export function AboutChallenge({ challenge, today }) {
       <b>${challengeTitle(challenge)}</b>
       <span>${formatRange(challenge.from, challenge.to)}</span>
     </span>
-    <span class="about-pills"><${ChallengePill} ...${{ challenge, today }} /></span>
+    <span class="about-pills"><${DaysPill} span=${challenge} today=${today} /></span>
   </div>`;
 }
 
