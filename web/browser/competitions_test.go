@@ -3,8 +3,11 @@ package browser
 import (
 	"encoding/json"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
+
+	"stepboard/internal/testenv"
 )
 
 // competitionOf returns a competition as the user 1 of a fake service sees it, in a state and with the place of
@@ -145,5 +148,117 @@ func TestDemoCompetition(t *testing.T) {
 	p.waitForAnswers()
 	if shown := eval[string](p, "document.querySelector('main').textContent"); strings.Contains(shown, "Walk-off") {
 		t.Errorf("a group that takes no part shows %s", shown)
+	}
+}
+
+// An operator defines a competition, changes it, sees and saves the standing, and deletes it.
+func TestConsoleCompetitions(t *testing.T) {
+	t.Parallel()
+	c := openConsole(t, desktop)
+	group := groupsOf(t, c.base, c.people[0].Token)["Walkers"].GroupID
+	c.show("competitions")
+	c.click("[data-action=defineCompetition]")
+	for field, value := range map[string]string{
+		"id": "spring", "name": "Spring walk", "board": "gifts", "from": "2099-03-01", "to": "2099-03-14", "measure": "goal_days", "open": "yes", "groups": " " + group + ", ",
+	} {
+		c.set("#act-"+field, value)
+	}
+	c.set("#act-goal", "8000")
+	c.checkAccess("the form of a competition")
+	c.screenshot("console-competition-define-1280")
+	define := func() {
+		c.t.Helper()
+		c.click("dialog .strong")
+		c.seePreview("from 2099-03-01 to 2099-03-14")
+		c.click("dialog .buttons button:last-child")
+	}
+	define()
+	c.until("no event has competitions", "document.querySelector('dialog .wrong').textContent !== ''")
+	c.set("#act-board", "steps")
+	define()
+	c.until("it is defined", dialogClosed+" && !!document.querySelector('a[href=\"#/competitions/spring\"]')")
+	c.screenshot("console-competitions-1280")
+	type definition struct {
+		Name     string
+		Goal     int64
+		Measure  string
+		JoinCode *string `json:"join_code"`
+	}
+	get := func() (d definition) {
+		callAPI(t, c.token, http.MethodGet, c.base+"/v1/competitions/spring", nil, &d)
+		return d
+	}
+	if d := get(); d.Name != "Spring walk" || d.Goal != 8000 || d.Measure != "goal_days" || d.JoinCode == nil {
+		t.Errorf("the competition is %+v", d)
+	}
+	c.goTo("#/competitions/spring")
+	c.until("its code is shown", "document.querySelector('.facts')?.textContent.includes('"+*get().JoinCode+"') === true")
+	c.click("[data-action=replaceCompetition]")
+	c.typeIn("#act-name", " 2")
+	define()
+	c.until("it is changed", dialogClosed+" && document.querySelector('h1').textContent === 'Spring walk 2'")
+	if d := get(); d.Goal != 8000 || d.JoinCode == nil {
+		t.Errorf("the changed competition is %+v", d)
+	}
+	c.goTo("#/competitions")
+	c.click("tr:has(a[href='#/competitions/spring']) [data-action=deleteCompetition]")
+	c.seePreview("deleted with its standings")
+	c.click("dialog .danger")
+	c.until("it is deleted", dialogClosed+" && document.querySelector('a[href=\"#/competitions/spring\"]') === null")
+
+	c.goTo("#/competitions/walk-off")
+	c.until("the standing is there", standingShown+" && document.querySelectorAll('tbody tr').length === 12")
+	c.screenshot("console-competition-1280")
+	c.click("[data-action=replaceCompetition]")
+	if eval[bool](c.page, "document.querySelector('#act-board, #act-from') !== null") {
+		t.Error("a competition that has begun offers to change what is fixed")
+	}
+	c.click("dialog .button")
+	var people struct{ Total int }
+	callAPI(t, c.token, http.MethodGet, c.base+"/v1/competitions/walk-off/people", nil, &people)
+	file := c.downloads("individuals.csv")
+	c.click(".panel:last-of-type [data-action=csv]")
+	testenv.Eventually(t, "the file has all pages", func() bool {
+		text, err := os.ReadFile(file)
+		return err == nil && strings.HasPrefix(string(text), "\ufeffrank,user_id,") && strings.Count(string(text), "\r\n") == people.Total+1
+	})
+	if people.Total <= 10 {
+		t.Errorf("the standing has %d people, want more than a page", people.Total)
+	}
+	c.ignoreFaults("409")
+}
+
+// A final competition is computed again for a reason.
+func TestConsoleRecomputesACompetition(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	const path = "/v1/competitions/spring"
+	final := competitionOf("final", nil, teamsOf(true)["entries"].([]any)[1])
+	final["revision"], final["my_team"] = 1, nil
+	f.returns("GET /v1/admin/status", map[string]any{"work": map[string]any{}})
+	f.returns("GET "+path, final)
+	f.returns("GET "+path+"/teams", teamsOf(true))
+	f.returns("GET "+path+"/people", rankingFrom(1, 2, 1))
+	reasons := make(chan string, 1)
+	f.handle("POST /v1/admin/competitions/spring/recompute", func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ Reason string }
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Errorf("a recomputation: %v", err)
+		}
+		if r.URL.Query().Get("dry_run") == "true" {
+			respond(w, http.StatusOK, final)
+			return
+		}
+		reasons <- body.Reason
+		respond(w, http.StatusAccepted, final)
+	})
+	c := &console{page: newPage(t, desktop)}
+	c.open(f.URL + "/console#/competitions/spring")
+	c.typeIn("#token", fakeToken())
+	c.click(".sign-in .strong")
+	c.until("the standing is there", standingShown)
+	c.act("[data-action=recompute]", "Revision 2 is made", "wrong members")
+	if reason := testenv.Receive(t, "the call", reasons); reason != "wrong members" {
+		t.Errorf("the reason is %q", reason)
 	}
 }

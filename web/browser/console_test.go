@@ -37,6 +37,7 @@ const (
 	listShown     = "document.querySelectorAll('.panel .table tbody tr').length > 0"
 	dialogClosed  = "document.querySelector('dialog') === null"
 	boardShown    = "document.querySelectorAll('.calendar .cell').length > 20"
+	standingShown = "document.querySelectorAll('.panel .table').length === 2"
 	userShown     = "document.querySelectorAll('.bars button').length === 31 && document.querySelectorAll('.facts dd').length > 5"
 )
 

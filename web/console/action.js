@@ -55,7 +55,8 @@ function linesOf(texts) {
 }
 
 // useAction returns {preview, busy, look, act}. look asks what the action would do; act does
-// it, and returns whether it has changed something, and whether it is complete.
+// it, and returns whether it has changed something, and whether it is complete. An action whose call has no dry
+// run says itself what it would do: foresee(values, subject).
 function useAction(token, action, subject, notify) {
   const [preview, setPreview] = useState({});
   const [busy, setBusy] = useState(false);
@@ -66,6 +67,10 @@ function useAction(token, action, subject, notify) {
     const show = (shown) => turn === latest.current && setPreview(shown);
     show({});
     if (!values) return;
+    if (action.foresee) {
+      show({ text: action.foresee(values, subject) });
+      return;
+    }
     // A reason is not needed to look, but the calls ask for one.
     const reason = values.reason || (action.reason === 'required' ? '…' : undefined);
     const requests = requestsOf(action, subject, { ...values, reason });

@@ -15,6 +15,9 @@ const isDemo = document.documentElement.hasAttribute('data-demo');
 const toastTime = 4500;
 
 const boards = lazy(() => import('./boards.js').then(({ Boards }) => Boards));
+const competitions = lazy(() =>
+  import('./competitions.js').then(({ Competitions }) => Competitions),
+);
 const users = lazy(() => import('./users.js').then(({ Users }) => Users));
 const listScreen = ({ screen, path, ...props }) =>
   html`<${List} ...${props} name=${screen} list=${lists[screen]} initial=${initialOf(screen, path)} />`;
@@ -23,6 +26,7 @@ const listScreen = ({ screen, path, ...props }) =>
 const screens = {
   overview: Overview,
   boards,
+  competitions,
   users,
   ...Object.fromEntries(Object.keys(lists).map((name) => [name, listScreen])),
 };
@@ -30,7 +34,7 @@ const screens = {
 // The navigation: each entry with its screens, the first of which it leads to.
 const navigation = {
   overview: ['overview'],
-  boards: ['boards'],
+  boards: ['boards', 'competitions'],
   users: ['users'],
   work: ['reviews', 'holds', 'deadLetters', 'deliveries', 'runs'],
   records: ['corrections', 'erasures', 'audit'],

@@ -1,5 +1,5 @@
 // A list of the console: filters, pages, and what can be done.
-import { useFetch } from '../page/data.js';
+import { fetchAll, useFetch } from '../page/data.js';
 import { t, tRich } from '../page/i18n.js';
 import { html, useState } from '../page/view.js';
 import { useActions } from './action.js';
@@ -46,8 +46,8 @@ export const withoutEmpty = (values) =>
   );
 
 // ListPage shows the rows of a page, and what can be done with them, or with those of them that
-// are chosen. button is that of useActions.
-function ListPage({ name, list, rows, filter, button, notify }) {
+// are chosen. button is that of useActions. The file of a list that is whole has all of its pages.
+function ListPage({ token, name, list, rows, filter, button, notify }) {
   const { columns, actions = [], together = [], keyOf = ({ id }) => id } = list;
   const { chosen, tick, tickAll } = useChoice(rows, keyOf);
   const offered = (action, row) => !action.offered || action.offered(row);
@@ -59,12 +59,14 @@ function ListPage({ name, list, rows, filter, button, notify }) {
     const subjects = chosen.filter((row) => offered(action, row));
     return subjects.length > 0 && button(overMany(action), { rows: subjects });
   };
+  const fetchRows =
+    list.whole && chosen.length === 0 && (() => fetchAll(token, list.path, list.rows));
   return html`<${Table} label=${t(name)} ...${{ columns, rows, keyOf, end, tick }} />
     <div class="buttons" role="group" aria-label=${t('rows')}>
       ${tickAll()}
       ${chosen.length > 0 && html`<span>${t('chosen', { count: chosen.length })}</span>`}
       ${actions.filter((action) => action.many).map(many)}
-      <${Taking} name=${name} rows=${chosen.length > 0 ? chosen : rows} notify=${notify} />
+      <${Taking} rows=${chosen.length > 0 ? chosen : rows} ...${{ name, fetchRows, notify }} />
       ${chosen.length === 0 && together.map((action) => button(action, { filter, rows }))}
     </div>`;
 }
@@ -77,7 +79,7 @@ export function Rows({ token, notify, name, list, filter, cursor, onPage }) {
   const [button, dialog] = useActions(token, notify, retry);
   const page = ({ [list.rows]: rows }) =>
     rows.length > 0
-      ? html`<${ListPage} ...${{ name, list, rows, filter, button, notify }} />`
+      ? html`<${ListPage} ...${{ token, name, list, rows, filter, button, notify }} />`
       : html`<${Empty} text="nothingHere" />`;
   const refused = list.forbidden && result.error?.code === 'forbidden';
   return html`<${Panel}>

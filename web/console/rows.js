@@ -1,4 +1,5 @@
 // What is done with rows of a list: choosing, copying and saving them.
+import { errorText } from '../page/components.js';
 import { save } from '../page/dialog.js';
 import { t } from '../page/i18n.js';
 import { html, useState } from '../page/view.js';
@@ -59,8 +60,8 @@ const tableOf = (rows) =>
     .map((line) => line.map((value) => textOf(value).replaceAll(/[\t\r\n]/g, ' ')).join('\t'))
     .join('\n');
 
-// Taking copies and saves rows.
-export function Taking({ name, rows, notify }) {
+// Taking copies and saves rows. If fetchRows is given, the file has the rows that it returns a promise of.
+export function Taking({ name, rows, fetchRows, notify }) {
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(tableOf(rows));
@@ -69,9 +70,15 @@ export function Taking({ name, rows, notify }) {
       notify(t('notCopied'));
     }
   };
-  // The mark lets spreadsheets read the file as UTF-8.
-  const download = () =>
-    save(new File(['\ufeff', csvOf(rows)], `${name}.csv`, { type: 'text/csv' }));
+  const download = async () => {
+    try {
+      const saved = fetchRows ? await fetchRows() : rows;
+      // The mark lets spreadsheets read the file as UTF-8.
+      save(new File(['\ufeff', csvOf(saved)], `${name}.csv`, { type: 'text/csv' }));
+    } catch (error) {
+      notify(errorText(error));
+    }
+  };
   return html`<button type="button" class="button small" data-action="copy" onClick=${copy}>
       ${t('copyRows')}
     </button>

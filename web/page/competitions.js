@@ -87,18 +87,15 @@ export function CompetitionLinks({ session: { token }, group }) {
   );
 }
 
-// Rule says what counts in a competition.
-function Rule({ competition, unit }) {
-  const { measure, goal, cap, team } = competition;
-  const parts = [
+// ruleOf says what counts in a competition, in sentences.
+const ruleOf = ({ measure, goal, cap, team }, unit) =>
+  [
     measure === 'goal_days'
       ? t('ruleGoal', { n: formatNumber(goal), unit: unitOf(unit, goal) })
       : t('ruleScore'),
     cap !== null && t('ruleCap', { n: formatNumber(cap) }),
     t(team === 'mean' ? 'ruleMean' : 'ruleSum'),
-  ];
-  return html`<p>${parts.filter(Boolean).join(' ')}</p>`;
-}
+  ].filter(Boolean);
 
 // Winner is the first team of a final standing.
 function Winner({ team }) {
@@ -239,7 +236,7 @@ function Standing({
     <div class="about-text">
       <b><bdi>${competition.name}</bdi></b>
       <span>${formatRange(competition.from, competition.to)}</span>
-      <${Rule} ...${{ competition, unit }} />
+      ${ruleOf(competition, unit).map((rule) => html`<span key=${rule}>${rule}</span>`)}
     </div>
     ${!teams && html`<span class="about-pills"><${StatePill} ...${{ competition, today }} /></span>`}
   </div>`;
