@@ -187,15 +187,18 @@ func (f *fixture) of(user models.RowID, day models.Date) (points int64, at model
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	read := f.hot
+	users := []models.RowID{user}
+	var found []models.Composite
 	if testenv.Must(f.o.Archive.Complete(f.t.Context(), bucket)) {
-		read = f.o.Archive.Composites
+		found = testenv.Must(f.o.Archive.Composites(f.t.Context(), bucket, users))
+	} else {
+		found = testenv.Must(f.boards.Composites(f.t.Context(), bucket, users))
+		f.o.Rules.Show(bucket, users, found)
 	}
-	composite := testenv.Must(read(f.t.Context(), bucket, []models.RowID{user}))[0]
-	if composite == 0 {
+	if found[0] == 0 {
 		return 0, 0, false
 	}
-	p, at := score.Of(bucket).Decode(composite)
+	p, at := score.Of(bucket).Decode(found[0])
 	return int64(p), at, true
 }
 
