@@ -135,7 +135,7 @@ type circle struct {
 const challengeBegan, challengeLeft models.Date = 9, 4
 
 // The competition of the demo has begun competitionBegan days ago, and ends in competitionLeft days. No day
-// counts more than competitionCap steps.
+// counts more than competitionCap steps. Its id is that of the examples of the API's description.
 const competitionBegan, competitionLeft, competitionCap = 13, 7, 30_000
 
 // circles returns the demo's groups. The first person is in all of them, and owns the
@@ -160,7 +160,7 @@ func (p *people) circles() []circle {
 func (p *people) makeGroups(ctx context.Context, a *app.App) error {
 	today := p.walkDay.day
 	competition := teams.Definition{
-		ID: "walk-off", Board: stepsBoard, Name: "Walk-off", First: today - competitionBegan, Last: today + competitionLeft,
+		ID: "spring-walk", Board: stepsBoard, Name: "Spring walk", First: today - competitionBegan, Last: today + competitionLeft,
 		Cap: competitionCap, Measure: models.MeasureScore, Team: models.TeamMean,
 	}
 	for _, c := range p.circles() {

@@ -8,6 +8,7 @@ import (
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/people/groups"
+	"stepboard/services/rankings/competitions"
 	"stepboard/services/rankings/ranking"
 )
 
@@ -88,6 +89,7 @@ func TestDemoCircles(t *testing.T) {
 		}
 	}
 	checkChallenge(t, a, me, list[slices.IndexFunc(list, func(g groups.Group) bool { return g.Name == "Walkers" })], today)
+	checkCompetition(t, a, me)
 	slices.Sort(names)
 	if !slices.Equal(names, []string{"Family", "Office", "Walkers"}) {
 		t.Errorf("the first person is in %q", names)
@@ -112,6 +114,23 @@ func checkChallenge(t *testing.T, a *app.App, me models.UserID, group groups.Gro
 	}
 	if days := int64(today-*group.ChallengeFrom) + 1; ranked.Me.Days < days/2 || ranked.Me.Days > days {
 		t.Errorf("the first person has walked on %d of %d days", ranked.Me.Days, days)
+	}
+}
+
+// checkCompetition checks that two groups compete, in which all count but the first person, who counts in one.
+func checkCompetition(t *testing.T, a *app.App, me models.UserID) {
+	t.Helper()
+	list := testenv.Must(a.Competitions.List(t.Context(), me))
+	if len(list) != 1 || list[0].State != competitions.Running {
+		t.Fatalf("the competitions of the first person are %+v", list)
+	}
+	members, counting := 0, 0
+	for _, team := range testenv.Must(a.Teams.Teams(t.Context(), list[0].Row)) {
+		members += team.Members
+		counting += team.Counting
+	}
+	if counting < 10 || counting != members-1 {
+		t.Errorf("%d of %d members count", counting, members)
 	}
 }
 

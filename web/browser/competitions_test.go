@@ -146,7 +146,7 @@ func TestDemoCompetition(t *testing.T) {
 	p.goTo("#/groups/" + groups["Walkers"].GroupID)
 	p.until("the ranking is there", rankingShown)
 	p.waitForAnswers()
-	if shown := eval[string](p, "document.querySelector('main').textContent"); strings.Contains(shown, "Walk-off") {
+	if shown := eval[string](p, "document.querySelector('main').textContent"); strings.Contains(shown, "Spring walk") {
 		t.Errorf("a group that takes no part shows %s", shown)
 	}
 }
@@ -206,7 +206,7 @@ func TestConsoleCompetitions(t *testing.T) {
 	c.click("dialog .danger")
 	c.until("it is deleted", dialogClosed+" && document.querySelector('a[href=\"#/competitions/spring\"]') === null")
 
-	c.goTo("#/competitions/walk-off")
+	c.goTo("#/competitions/spring-walk")
 	c.until("the standing is there", standingShown+" && document.querySelectorAll('tbody tr').length === 12")
 	c.screenshot("console-competition-1280")
 	c.click("[data-action=replaceCompetition]")
@@ -215,7 +215,7 @@ func TestConsoleCompetitions(t *testing.T) {
 	}
 	c.click("dialog .button")
 	var people struct{ Total int }
-	callAPI(t, c.token, http.MethodGet, c.base+"/v1/competitions/walk-off/people", nil, &people)
+	callAPI(t, c.token, http.MethodGet, c.base+"/v1/competitions/spring-walk/people", nil, &people)
 	file := c.downloads("individuals.csv")
 	c.click(".panel:last-of-type [data-action=csv]")
 	testenv.Eventually(t, "the file has all pages", func() bool {

@@ -75,6 +75,15 @@ func (f *fakeService) fillScreens() {
 	f.returns("GET /v1/friends/invites/KX7WQ2M5A4TDZBNC", map[string]any{"user_id": "2", "nickname": strings.Repeat("W", 64), "avatar_url": "", "friends": false})
 	f.returns("GET /v1/boards/steps/groups/g1", month)
 	f.handle("GET /v1/boards/steps/groups/g1/stream", f.stream(func(*http.Request) map[string]any { return ranking }))
+	teams := teamsOf(true)
+	for _, team := range teams["entries"].([]any) {
+		team.(map[string]any)["name"] = strings.Repeat("W", 64)
+	}
+	competition := competitionOf("final", map[string]any{"rank": 19_671, "score": 3_099_999, "days": 9, "group_id": "g1"}, teams["entries"].([]any)[1])
+	competition["name"] = strings.Repeat("W", 64)
+	f.returns("GET /v1/competitions", map[string]any{"competitions": []any{competition}})
+	f.returns("GET /v1/competitions/spring", competition)
+	f.returns("GET /v1/competitions/spring/teams", teams)
 	f.returns("GET /v1/muted", map[string]any{"users": entries[:3], "next_cursor": nil})
 	f.returns("GET /v1/friends", map[string]any{"friends": friends, "next_cursor": nil})
 	f.returns("GET /v1/friends/requests", map[string]any{"requests": requests})
@@ -94,6 +103,7 @@ func TestSizes(t *testing.T) {
 		{"history", "#/history", "document.querySelector('.plot canvas') !== null && document.querySelector('.streak b') !== null"},
 		{"groups", "#/groups", "document.querySelector('a.inside') !== null"},
 		{"group", "#/groups/g1", rankingShown},
+		{"competition", "#/groups/g1/competition/spring", "document.querySelector('.champion') !== null && " + rankingShown},
 		{"members", "#/groups/g1/members", "document.querySelector('#rename') !== null && document.querySelectorAll('.person').length > 3"},
 		{"friends", "#/friends", "document.querySelectorAll('a.inside').length > 0 && document.querySelector('.person-actions') !== null"},
 		{"profile", "#/me", "document.querySelector('#nickname') !== null && document.querySelectorAll('.privacy .person').length === 3"},

@@ -11,7 +11,16 @@ import {
   useTitle,
 } from './components.js';
 import { TextForm } from './forms.js';
-import { addTexts, formatNumber, formatRank, rankParts, stripBidi, t, unitOf } from './i18n.js';
+import {
+  addDays,
+  addTexts,
+  formatNumber,
+  formatRank,
+  rankParts,
+  stripBidi,
+  t,
+  unitOf,
+} from './i18n.js';
 import { codeOf } from './invitations.js';
 import { RankingList } from './ranking.js';
 import { DaysPill, formatRange } from './spans.js';
@@ -23,6 +32,8 @@ addTexts(texts);
 // How often a standing is asked for again, in milliseconds.
 const interval = 30000;
 const firstLimit = 50;
+// How many days after its end a final competition is in the group's screen.
+const shownDays = 30;
 
 const pathOf = (id) => `/v1/competitions/${encodeURIComponent(id)}`;
 const hrefOf = (group, id, ...parts) =>
@@ -72,19 +83,21 @@ function CompetitionLink({ token, group, competition, today }) {
   </a>`;
 }
 
-// CompetitionLinks are those of a group. Without any, and while they can't be asked for, it shows nothing.
+// CompetitionLinks are those of a group: of final ones, those that have ended in the last month. Without any, and
+// while they can't be asked for, it shows nothing.
 export function CompetitionLinks({ session: { token }, group }) {
   const [{ data }] = useFetch(token, '/v1/competitions', interval);
   const list = data?.competitions ?? [];
   const [{ data: boards }] = useFetch(token, list.length > 0 ? '/v1/boards' : null);
-  const todayOf = (name) => boards?.boards.find((board) => board.name === name)?.current.date;
-  return list.map(
-    (competition) => html`<${CompetitionLink}
-      key=${competition.competition_id}
-      today=${todayOf(competition.board)}
-      ...${{ token, group, competition }}
-    />`,
-  );
+  if (!boards) return null;
+  const todayOf = (name) => boards.boards.find((board) => board.name === name)?.current.date;
+  const link = (competition) => {
+    const today = todayOf(competition.board);
+    if (competition.state === 'final' && addDays(competition.to, shownDays) < today) return null;
+    const key = competition.competition_id;
+    return html`<${CompetitionLink} key=${key} ...${{ token, group, competition, today }} />`;
+  };
+  return list.map(link);
 }
 
 // ruleOf says what counts in a competition, in sentences.

@@ -17,7 +17,7 @@ export const texts = {
     ofTeams: { one: 'of one team', other: 'of {n} teams' },
     teamPlace: { one: '{rank} of one team', other: '{rank} of {n} teams' },
     winner: 'Winner',
-    yourTeam: 'Your team',
+    yourTeam: 'Yours',
     ownPlace: 'You: {rank} of all, with {n} {unit}',
     noTeam: 'You don’t count in this competition',
     noTeamHint: 'A person counts in one team, the first one that takes part.',
