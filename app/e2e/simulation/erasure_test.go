@@ -288,6 +288,9 @@ func (w *world) checkTraces() {
 		var rows []map[string]any
 		check(w.truth.Gorm.Table(table).Find(&rows).Error)
 		for _, row := range rows {
+			if body, ok := row["body"].([]byte); ok && table == "standings" {
+				row["body"] = string(body)
+			}
 			if !keeps(table, row) {
 				look(table, fmt.Sprint(row))
 			}

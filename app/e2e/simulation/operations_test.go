@@ -435,8 +435,8 @@ func (w *world) readHistory(ctx context.Context, r *replica) {
 	w.checkHistory(ctx, r, w.person(), false)
 }
 
-// checkHistory compares a user's days with the model.
-func (w *world) checkHistory(ctx context.Context, r *replica, user models.UserID, exact bool) {
+// checkHistory compares a user's days with the model, and returns them; false if it could not.
+func (w *world) checkHistory(ctx context.Context, r *replica, user models.UserID, exact bool) (shown map[models.Date]*value, ok bool) {
 	same := w.undisturbed()
 	last := dayOf(w.now(r))
 	path := "/v1/boards/steps/history?from=" + w.model.started.String() + "&to=" + last.String()
@@ -445,7 +445,7 @@ func (w *world) checkHistory(ctx context.Context, r *replica, user models.UserID
 		if !got.unknown() && !w.late(r, user) {
 			w.failf("refused")
 		}
-		return
+		return nil, false
 	}
 	answer := decode[struct {
 		Entries []struct {
@@ -455,9 +455,9 @@ func (w *world) checkHistory(ctx context.Context, r *replica, user models.UserID
 		Partial bool `json:"partial"`
 	}](w, got.body)
 	if !same() || answer.Partial {
-		return
+		return nil, false
 	}
-	shown := make(map[models.Date]*value)
+	shown = make(map[models.Date]*value)
 	for _, entry := range answer.Entries {
 		shown[must(models.ParseDate(entry.Date))] = entry.value()
 	}
@@ -466,6 +466,7 @@ func (w *world) checkHistory(ctx context.Context, r *replica, user models.UserID
 			w.failf("history: %v", err)
 		}
 	}
+	return shown, true
 }
 
 // change makes a call that changes facts, and compares the database with it.

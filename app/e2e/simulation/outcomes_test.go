@@ -177,10 +177,15 @@ func (w *world) received() (outcomes map[string]int, finals map[string]map[int]f
 			continue // at most once: checkPassed compares them
 		}
 		data := decode[struct {
-			From, To models.UserID
-			Date     string
+			From, To    models.UserID
+			Date        string
+			Competition models.CompetitionID `json:"competition_id"`
+			Revision    int
 		}](w, message.Data)
 		name := fmt.Sprintf("%s %s %s", message.Type, data.From, data.To)
+		if data.Competition != "" {
+			name = fmt.Sprintf("%s %s %d", message.Type, data.Competition, data.Revision)
+		}
 		if data.Date != "" {
 			name += " " + data.Date
 		}

@@ -95,6 +95,7 @@ func (w *world) finish() {
 		}
 	}
 	w.catchUp()
+	w.checkFinals()
 	w.compare()
 	w.drainOutcomes()
 	w.take(w.replicas[0], action{name: "compare results", quiet: true, do: (*world).compareFinals}, plan{})
@@ -133,6 +134,7 @@ func (w *world) catchUp() {
 		}
 	}
 	w.refresh()
+	w.take(r, action{name: "compare standings", quiet: true, do: (*world).compareStandings}, plan{})
 	w.checkTraces()
 	w.checkExclusions()
 	if w.queued {

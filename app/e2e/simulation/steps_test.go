@@ -24,8 +24,8 @@ var rounds = []string{
 // report the real time.
 var realTime = []string{"clock", "status"}
 
-// apart are the parts of the background work that steps about passing, contests, holds and copies do.
-var apart = []string{"passed", "passed streams", "finish", "holds", "shipping", "copies"}
+// apart are the parts of the background work that steps about passing, contests, holds, copies and competitions do.
+var apart = []string{"passed", "passed streams", "finish", "holds", "shipping", "copies", "competitions"}
 
 // event is a step that no replica takes: the passing of time, or a fault.
 type event struct {
@@ -82,6 +82,7 @@ func (w *world) step() {
 	w.holdSomething()
 	w.phoneSomething()
 	w.shipSomething()
+	w.compete()
 	if w.failure != nil {
 		w.failf("%v", w.failure)
 	}
@@ -187,6 +188,9 @@ func (w *world) take(r *replica, a action, p plan) {
 	}
 	w.note("%s %s: %s %s", w.clock.Now().Format("01-02T15:04:05.000"), r.name, a.name, p)
 	resume := r.gate.begin(p)
+	if len(w.working) > 0 {
+		w.lookAtTeams(r) // what the outer step has changed
+	}
 	done := w.work(r.gate)
 	outer := w.refused
 	w.refused = false
@@ -207,6 +211,7 @@ func (w *world) take(r *replica, a action, p plan) {
 	}
 	w.lookAtReturned()
 	w.lookAtContests()
+	w.lookAtTeams(r)
 	done()
 	passed, struck := r.gate.end()
 	resume()
@@ -248,7 +253,7 @@ func (w *world) doRound(ctx context.Context, r *replica, name string) {
 			r.server, w.model.lossy = w.servers, true
 		}
 		waits := !same() || // another replica does the same meanwhile, which leases prevent between real processes
-			w.model.lossy && (name == "archive" || name == "correct-archive") || // for the replay
+			w.model.lossy && (name == "archive" || name == "correct-archive" || name == "competitions") || // for the replay
 			strings.Contains(err.Error(), "within the last second") // the directory pauses after an error of Redis
 		if !waits && !r.gate.wasStruck() {
 			w.failf("round %s fails: %v", name, err)

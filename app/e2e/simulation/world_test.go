@@ -71,14 +71,16 @@ type world struct {
 	holding *rand.Rand
 	holds   holdings
 	// phoning decides the steps about phones, likewise.
-	phoning  *rand.Rand
-	phones   []*phone
-	copies   copies
-	backup   map[string]key // of the boards' Redis
-	restored bool           // whether Redis ever went back to a backup
-	mu       sync.Mutex
-	working  []*gate  // the gates of the steps under way, the innermost last; under mu
-	lines    []string // what has happened
+	phoning *rand.Rand
+	phones  []*phone
+	copies  copies
+	// competing decides the steps about competitions, likewise.
+	competing competitions
+	backup    map[string]key // of the boards' Redis
+	restored  bool           // whether Redis ever went back to a backup
+	mu        sync.Mutex
+	working   []*gate  // the gates of the steps under way, the innermost last; under mu
+	lines     []string // what has happened
 	// steps counts the steps that have begun, changing those under way that change what the
 	// model knows.
 	steps, changing int
@@ -125,7 +127,7 @@ func (w *world) note(format string, args ...any) {
 }
 
 // randomText matches the parts of answers that are random: they differ between two runs of a seed.
-var randomText = regexp.MustCompile(`"(next_cursor|invite_code|group_id|key|path)":"[^"]*"`)
+var randomText = regexp.MustCompile(`"(next_cursor|invite_code|join_code|group_id|key|path|name|members|my_team)":("[^"]*"|\d+|\{"rank":\d+)`)
 
 // must ends the run if an operation without faults has failed.
 func must[T any](value T, err error) T {
@@ -149,7 +151,7 @@ func newWorld(t testing.TB, store string, seed uint64) *world {
 		queued: random.IntN(2) == 0, shards: 1 + random.IntN(2), near: random.IntN(2) == 0, receiver: newReceiver(),
 		tokens: make(map[string]string), names: make(map[string]string), rows: make(map[models.UserID]models.RowID),
 		groupIDs: make(map[string]string), operations: make(map[string]int), walking: rand.New(rand.NewPCG(seed, 1)), contesting: rand.New(rand.NewPCG(seed, 2)), holding: rand.New(rand.NewPCG(seed, 3)), phoning: rand.New(rand.NewPCG(seed, 4)),
-		holds: newHoldings(), copies: newCopies(seed),
+		holds: newHoldings(), copies: newCopies(seed), competing: newCompetitions(seed),
 	}
 	check(w.boards.Start())
 	check(w.queue.Start())
