@@ -64,10 +64,14 @@ func (w *world) compete() {
 	w.random = w.competing.random
 	defer func() { w.random = others }()
 	r := w.replicas[w.random.IntN(len(w.replicas))]
-	if w.random.IntN(3) > 0 || r.app == nil || w.failure != nil {
+	if w.random.IntN(2) > 0 || r.app == nil || w.failure != nil {
 		return
 	}
 	a := pick(w, []action{
+		{"create a group", 1, false, (*world).createTeam},
+		{"join a group", 4, false, (*world).joinGroup},
+		{"leave a group", 3, false, (*world).leaveGroup},
+		{"replace members", 1, false, (*world).replaceMembers},
 		{"define a competition", 4, true, (*world).defineCompetition},
 		{"delete a competition", 1, true, (*world).deleteCompetition},
 		{"enter a competition", 3, true, (*world).enterCompetition},
@@ -102,6 +106,13 @@ func (w *world) groupsNow() (rows []models.GroupRow, of map[models.GroupRow]mode
 	return rows, of
 }
 
+// createTeam creates a group, if there are few.
+func (w *world) createTeam(ctx context.Context, r *replica) {
+	if rows, _ := w.groupsNow(); len(rows) < 4 {
+		w.createGroup(ctx, r)
+	}
+}
+
 // defineCompetition defines one of two competitions, or changes it.
 func (w *world) defineCompetition(ctx context.Context, r *replica) {
 	today, limit := dayOf(w.now(r)), w.model.started+6
@@ -116,7 +127,7 @@ func (w *world) defineCompetition(ctx context.Context, r *replica) {
 	rows, groups := w.groupsNow()
 	if w.random.IntN(4) > 0 {
 		w.random.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
-		d.groups = append([]models.GroupRow{}, rows[:min(len(rows), w.random.IntN(4))]...)
+		d.groups = append([]models.GroupRow{}, rows[:min(len(rows), 1+w.random.IntN(3))]...)
 	}
 	var had *competition
 	for _, c := range w.competing.list() {
@@ -615,8 +626,15 @@ func (w *world) compareStandings(ctx context.Context, r *replica) {
 		w.competing.looked[name] = w.now(r)
 		if fresh {
 			w.compareStanding(ctx, r, c, e, "")
-			w.compareStanding(ctx, r, c, e, w.person())
+			w.compareStanding(ctx, r, c, e, people[w.competing.random.IntN(len(people))])
 		}
+	}
+}
+
+// followStandings lets a replica compare the standings while some are not final.
+func (w *world) followStandings(r *replica) {
+	if slices.ContainsFunc(w.competing.list(), func(c *competition) bool { return c.Revision == 0 }) {
+		w.take(r, action{"compare standings", 0, true, (*world).compareStandings}, plan{})
 	}
 }
 

@@ -88,6 +88,7 @@ func (w *world) finish() {
 	for w.clock.Now().Before(w.lastEnd().Add(8 * 24 * time.Hour)) {
 		w.advance(12 * time.Hour)
 		w.refresh()
+		w.followStandings(w.replicas[0])
 		for _, r := range w.replicas {
 			if r.app != nil {
 				w.takeBroken(r, []string{"archive", "archive", "correct-archive", "erase"}[w.random.IntN(4)])
