@@ -327,6 +327,9 @@ func (w *world) lookAtCompetition(f models.Competition) {
 	check(w.truth.Gorm.Raw(`SELECT group_id FROM competition_teams WHERE competition_id = ? ORDER BY entered_at, group_id`, f.Row).Scan(&teams).Error)
 	was := c.Competition
 	c.Competition = f
+	if f.JoinCode != nil {
+		w.names[*f.JoinCode] = "code of " + string(f.ID)
+	}
 	if f.Revision > was.Revision {
 		if f.Revision != 1 {
 			w.failf("%s has revision %d", f.ID, f.Revision)
