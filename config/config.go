@@ -251,7 +251,7 @@ type Friends struct {
 // Rankings configures how rankings are read.
 type Rankings struct {
 	MaxStaleness time.Duration `koanf:"max_staleness" validate:"omitempty,min=100ms,max=10s" doc:"How old a ranking may be, 100ms to 10s. A process then keeps copies of the current buckets of boards with change_stream, and asks Redis only where a copy may be older. 0s: it always asks Redis; required without Redis, where rankings are never stale."`
-	Memory       Size          `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for these copies, at least 1 MB. A bucket takes 8 bytes for each user of the app, in steps of 524 KB; without room it is read from Redis. Sets of friends and members take what is left, about 3 bytes for each person; without Redis, all of it."`
+	Memory       Size          `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for these copies, at least 1 MB. A bucket takes 8 bytes for each user of the app, in steps of 524 KB; without room it is read from Redis. Sets of friends and members take what is left, about 3 bytes for each person; without Redis, all of it. Standings of competitions take up to an eighth as much beside it."`
 	OrderMemory  Size          `koanf:"order_memory" doc:"Memory of a process for the order of these copies, from which it answers top, around and me: 19 bytes for each user with a score. A bucket without room, or all with 0, are read from Redis."`
 }
 

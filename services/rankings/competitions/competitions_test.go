@@ -144,7 +144,7 @@ c`, 1)))
 			t.Errorf("somebody without a team: %v", err)
 		}
 		defs := env.Config.BoardDefinitions()
-		defs[0].Global, defs[0].OpenDays = models.AudienceService, 2
+		defs[0].Global, defs[0].OpenDays, defs[0].Shards = models.AudienceService, 2, shards
 		if err := f.o.Catalog.Definitions.Define(t.Context(), defs); err != nil {
 			t.Fatal(err)
 		}

@@ -31,6 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	people = 12
 	groups = 3
+	shards = 3
 	// today is that of testenv.Noon.
 	today = models.Date(20_777)
 )
@@ -96,7 +97,7 @@ func newFixture(t *testing.T, env *testenv.Env) *fixture {
 	f := &fixture{t: t, env: env, clock: env.Clock, erased: new(models.RowSet)}
 	cat := catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log)
 	defs := env.Config.BoardDefinitions()
-	defs[0].OpenDays = 2
+	defs[0].OpenDays, defs[0].Shards = 2, shards
 	if err := cat.Definitions.Define(t.Context(), defs); err != nil {
 		t.Fatal(err)
 	}
