@@ -30,15 +30,16 @@ var rankTeams = operation{
 
 // competitionTeam is a team in a standing.
 type competitionTeam struct {
-	Rank    int64          `json:"rank" doc:"Place among the teams, from 1; no two teams share one" example:"2"`
-	GroupID models.GroupID `json:"group_id" doc:"The group" example:"kx7wq2m5a4tdzbnc"`
-	Name    string         `json:"name" doc:"Its name; empty if a backend has made the group without one" example:"Family"`
-	Score   *int64         `json:"score" nullable:"true" doc:"By the competition's rule, rounded down; null if it is not shown to the caller" example:"112233"`
-	Members int64          `json:"members" doc:"How many people are in the team" example:"12"`
+	Rank        int64          `json:"rank" doc:"Place among the teams, from 1; no two teams share one" example:"2"`
+	GroupID     models.GroupID `json:"group_id" doc:"The group" example:"kx7wq2m5a4tdzbnc"`
+	Name        string         `json:"name" doc:"Its name; empty if a backend has made the group without one" example:"Family"`
+	Score       *int64         `json:"score" nullable:"true" doc:"By the competition's rule, rounded down; null if it is not shown to the caller" example:"112233"`
+	Members     int64          `json:"members" doc:"How many people are in the team" example:"12"`
+	NotCounting *int64         `json:"not_counting" nullable:"true" doc:"How many members of the group don't count, because they are in another team or the competition is full; null for users" example:"0"`
 }
 
 func teamOf(t competitions.TeamLine) competitionTeam {
-	return competitionTeam{t.Rank, t.Group, t.Name, t.Score, t.Members}
+	return competitionTeam{t.Rank, t.Group, t.Name, t.Score, t.Members, t.NotCounting}
 }
 
 type teamStanding struct {

@@ -172,7 +172,7 @@ var putCompetition = operation{
 	description: "Defines a competition or replaces its definition, such as `{\"board\":\"steps\",\"name\":\"Spring walk\",\"from\":\"2026-11-16\",\"to\":\"2026-11-29\",\"groups\":[\"office\",\"lab\"]}`. " +
 		"Its board is a daily one with order high. It has 1 to 366 days, which may be past, at most 200 teams and 20,000 people, and at most a million of people times days. " +
 		"From its first day on, another board, another date or another rule (cap, goal, measure, team) is `competition_started`; name, open and groups may change. " +
-		"The people of a group that enters then count from today; those of one that leaves count until yesterday. " +
+		"All people of a group that enters count from the first day, but for days on which they counted in another team; of a group that leaves nobody counts any more. " +
 		"An operator's call is written to the audit log.",
 	errors: []models.Code{
 		models.CodeBoardNotFound, models.CodeNotFound, models.CodeBoardKind, models.CodeCompetitionStarted, models.CodeCompetitionFull,
@@ -248,9 +248,8 @@ func (h *competitionHandlers) put(ctx context.Context, in *putCompetitionInput) 
 var deleteCompetition = operation{
 	id:      "deleteCompetition",
 	summary: "Delete a competition",
-	description: "Deletes a competition with its standings, whatever its state. Groups, scores and webhooks stay. " +
+	description: "Deletes a competition with its standings, whatever its state. Groups, scores and webhooks stay. It may be repeated. " +
 		"An operator's call is written to the audit log.",
-	errors: []models.Code{models.CodeNotFound},
 }
 
 type deleteCompetitionInput struct{ CompetitionPath }

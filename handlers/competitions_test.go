@@ -40,7 +40,7 @@ func (s walks) Get(_ context.Context, viewer models.UserID, id models.Competitio
 func (s walks) Teams(_ context.Context, q competitions.Query) (competitions.Page[competitions.TeamLine], error) {
 	score := int64(450)
 	return competitions.Page[competitions.TeamLine]{AsOf: noon, Total: 3, NextCursor: new("next"), Entries: []competitions.TeamLine{
-		{Rank: 1, Group: "office", Members: 4, Score: &score}, {Rank: 2, Group: "family", Name: "Family", Members: 2},
+		{Rank: 1, Group: "office", Members: 4, Score: &score, NotCounting: new(int64(1))}, {Rank: 2, Group: "family", Name: "Family", Members: 2},
 	}}, s.record("Teams", q)
 }
 
@@ -91,7 +91,7 @@ func TestCompetitions(t *testing.T) {
 		body = `{"code":"abc","group_id":"family"}`
 	)
 	mine := aboutWalk(`"cap":30000,"goal":8000`, "null", `"running","as_of":`+noonText+
-		`,"revision":0,"me":{"rank":3,"score":900,"days":2,"group_id":"family"},"my_team":{"rank":2,"group_id":"family","name":"Family","score":null,"members":3}`)
+		`,"revision":0,"me":{"rank":3,"score":900,"days":2,"group_id":"family"},"my_team":{"rank":2,"group_id":"family","name":"Family","score":null,"members":3,"not_counting":null}`)
 	all := aboutWalk(`"cap":null,"goal":null`, `"KX7WQ2M5A4TDZBNC"`, `"planned","as_of":null,"revision":0,"me":null,"my_team":null`)
 	standing := func(of, viewer, group, cursor, limit string) []string {
 		return []string{of + " {Viewer:" + viewer + " ID:walk Group:" + group + " Cursor:" + cursor + " Limit:" + limit + "}"}
@@ -108,8 +108,8 @@ func TestCompetitions(t *testing.T) {
 		{"one that is not shown", "1001", one, "", models.Errorf(models.CodeNotFound, "none"), []string{"Get 1001 walk"}, "404 not_found: none"},
 		{"a bad id", "1001", "GET /v1/competitions/a.b", "", nil, nil, "422 validation_failed: path.competition: …"},
 		{"teams", "1001", one + "/teams?limit=2", "", nil, standing("Teams", "1001", "", "", "2"), ranked +
-			`false,"total":3,"entries":[{"rank":1,"group_id":"office","name":"","score":450,"members":4},` +
-			`{"rank":2,"group_id":"family","name":"Family","score":null,"members":2}],"next_cursor":"next"}`},
+			`false,"total":3,"entries":[{"rank":1,"group_id":"office","name":"","score":450,"members":4,"not_counting":1},` +
+			`{"rank":2,"group_id":"family","name":"Family","score":null,"members":2,"not_counting":null}],"next_cursor":"next"}`},
 		{"teams, before there is a standing", "service", one + "/teams?cursor=next", "", errUnavailable, standing("Teams", "", "", "next", "50"), wantUnavailable},
 		{"people", "a|b", one + "/people?group=family", "", nil, standing("People", "a|b", "family", "", "50"), ranked +
 			`true,"total":3,"entries":[{"rank":1,"user_id":null,"nickname":"","avatar_url":"","anonymous":true,"score":1000,"reached_at":` + noonText + `,"days":3,"group_id":null,"is_me":false},` +

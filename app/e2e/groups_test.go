@@ -42,6 +42,8 @@ type team struct {
 	Name    string `json:"name"`
 	Score   *int64 `json:"score"`
 	Members int64  `json:"members"`
+	// NotCounting is null for users.
+	NotCounting *int64 `json:"not_counting"`
 }
 
 // group is a group in an answer.

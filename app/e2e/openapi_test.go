@@ -363,7 +363,7 @@ func TestOpenAPIListsTheStatuses(t *testing.T) {
 		"get /v1/competitions/{competition}/people":           "200 400 404",
 		"post /v1/competitions/join":                          "200 400 404 408 409 413",
 		"put /v1/competitions/{competition}":                  "200 400 404 408 409 413",
-		"delete /v1/competitions/{competition}":               "204 404",
+		"delete /v1/competitions/{competition}":               "204",
 		"post /v1/admin/competitions/{competition}/recompute": "200 202 400 404 408 413",
 
 		"get /v1/admin/webhooks/deliveries":              "200 400",

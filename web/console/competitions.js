@@ -159,6 +159,7 @@ const standings = {
       ['group', (row) => html`<bdi>${row.group_id}</bdi>`],
       ['score', (row) => number(row.score)],
       ['members', (row) => number(row.members)],
+      ['notCounting', (row) => number(row.not_counting)],
     ],
   },
   individuals: {

@@ -67,7 +67,7 @@ func (s *Service) read(ctx context.Context, c models.Competition, today models.D
 	}
 	sh := &sheet{Competition: c, begun: int64(max(0, min(c.Last, today)-c.First+1))}
 	for _, t := range found {
-		sh.teams = append(sh.teams, team{t.Group, t.ID, t.Name})
+		sh.teams = append(sh.teams, team{t.Group, t.ID, t.Name, int64(t.Members)})
 	}
 	if sh.members, err = s.o.Jobs.Members(ctx, c.Row); err != nil {
 		return nil, err

@@ -154,13 +154,16 @@ func (f *fixture) join(c models.Competition, user models.RowID, group models.Gro
 	}
 }
 
-// upload raises a score on a day, reached now.
+// upload raises a score on a day, reached now or, on one that is over, in its last hour.
 func (f *fixture) upload(user models.RowID, day models.Date, points int64) {
 	f.t.Helper()
 	b := testenv.Must(f.o.Catalog.Definitions.Board("steps"))
 	bucket := testenv.Must(f.o.Catalog.Buckets.ForImport(f.t.Context(), b, day, f.clock.Now()))
-	codec := score.Of(bucket)
-	composite := testenv.Must(codec.Encode(models.Points(points), codec.Cut(models.TimestampOf(f.clock.Now()))))
+	codec, at := score.Of(bucket), f.clock.Now()
+	if at.After(bucket.EndsAt) {
+		at = bucket.EndsAt.Add(-time.Hour)
+	}
+	composite := testenv.Must(codec.Encode(models.Points(points), codec.Cut(models.TimestampOf(at))))
 	errs := f.boards.Raise(f.t.Context(), []models.Raise{{Bucket: bucket, Entry: models.Entry{User: user, Composite: composite}}})
 	if err := errors.Join(errs...); err != nil {
 		f.t.Fatal(err)

@@ -131,6 +131,9 @@ func (s *Service) teamLine(c *models.Competition, st present, v viewer, i int) T
 	if v.row == 0 || t.Group == v.team || t.present >= smallTeam || !s.private(c) {
 		line.Score = new(t.shown())
 	}
+	if v.row == 0 {
+		line.NotCounting = new(max(0, t.Members-t.present))
+	}
 	return line
 }
 

@@ -22,6 +22,8 @@ type team struct {
 	Group models.GroupRow `json:"group"`
 	ID    models.GroupID  `json:"id"`
 	Name  string          `json:"name"`
+	// Members is how many members the group has, also those who don't count.
+	Members int64 `json:"members"`
 }
 
 // line is what a person has on the days on which they counted for a team.

@@ -60,6 +60,8 @@ type TeamLine struct {
 	// Score is nil if the viewer is not shown it. Members is how many people are in the team.
 	Score   *int64
 	Members int64
+	// NotCounting is how many members of the group are not in the team; nil for users.
+	NotCounting *int64
 }
 
 // Person is a person in a standing.
