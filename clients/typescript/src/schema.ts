@@ -1137,7 +1137,7 @@ export interface paths {
         get: operations["getCompetition"];
         /**
          * Define a competition
-         * @description Defines a competition or replaces its definition, such as `{"board":"steps","name":"Spring walk","from":"2026-11-16","to":"2026-11-29","groups":["office","lab"]}`. Its board is a daily one with order high. It has 1 to 366 days, which may be past, at most 200 teams and 20,000 people, and at most a million of people times days. From its first day on, another board, another date or another rule (cap, goal, measure, team) is `competition_started`; name, open and groups may change. The people of a group that enters then count from today; those of one that leaves count until yesterday. An operator's call is written to the audit log.
+         * @description Defines a competition or replaces its definition, such as `{"board":"steps","name":"Spring walk","from":"2026-11-16","to":"2026-11-29","groups":["office","lab"]}`. Its board is a daily one with order high. It has 1 to 366 days, which may be past, at most 200 teams and 20,000 people, and at most a million of people times days. From its first day on, another board, another date or another rule (cap, goal, measure, team) is `competition_started`; name, open and groups may change. All people of a group that enters count from the first day, but for days on which they counted in another team; of a group that leaves nobody counts any more. An operator's call is written to the audit log.
          *
          *     With a token of scope service or admin.
          */
@@ -1145,7 +1145,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a competition
-         * @description Deletes a competition with its standings, whatever its state. Groups, scores and webhooks stay. An operator's call is written to the audit log.
+         * @description Deletes a competition with its standings, whatever its state. Groups, scores and webhooks stay. It may be repeated. An operator's call is written to the audit log.
          *
          *     With a token of scope service or admin.
          */
@@ -2619,6 +2619,12 @@ export interface components {
              * @example Family
              */
             name: string;
+            /**
+             * Format: int64
+             * @description How many members of the group don't count, because they are in another team or the competition is full; null for users
+             * @example 0
+             */
+            not_counting: number | null;
             /**
              * Format: int64
              * @description Place among the teams, from 1; no two teams share one
@@ -8095,7 +8101,6 @@ export interface operations {
             };
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
-            404: components["responses"]["NotFound"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
