@@ -208,31 +208,28 @@ func newFriendsCollector(f *friends.Service) prometheus.Collector {
 	)
 }
 
-// newDigestsCollector reports the digests that this process works on.
-func newDigestsCollector(d *digests.Service, clock models.Clock) prometheus.Collector {
-	unfinished := func() float64 {
-		since := d.Since()
-		if since.IsZero() {
-			return 0
-		}
-		return max(0, clock().Sub(since).Seconds())
-	}
-	return newNumbers("stepboard_digest_", number{
-		"unfinished_seconds", "Time since the oldest unfinished digest began, when the job last looked; 0 if all are finished.", gauge, unfinished, nil,
-	})
-}
-
-// newCompetitionsCollector reports how old the standings of competitions are.
-func newCompetitionsCollector(c *competitions.Service, clock models.Clock) prometheus.Collector {
-	oldest := func() float64 {
-		at := c.Oldest()
+// secondsSince returns a function that returns how long ago something was, 0 if it is the zero time.
+func secondsSince(moment func() time.Time, clock models.Clock) func() float64 {
+	return func() float64 {
+		at := moment()
 		if at.IsZero() {
 			return 0
 		}
 		return max(0, clock().Sub(at).Seconds())
 	}
+}
+
+// newDigestsCollector reports the digests that this process works on.
+func newDigestsCollector(d *digests.Service, clock models.Clock) prometheus.Collector {
+	return newNumbers("stepboard_digest_", number{
+		"unfinished_seconds", "Time since the oldest unfinished digest began, when the job last looked; 0 if all are finished.", gauge, secondsSince(d.Since, clock), nil,
+	})
+}
+
+// newCompetitionsCollector reports how old the standings of competitions are.
+func newCompetitionsCollector(c *competitions.Service, clock models.Clock) prometheus.Collector {
 	return newNumbers("stepboard_competitions_", number{
-		"oldest_standing_seconds", "Age of the oldest standing of a competition that is not final, by the last run of the job; 0 without one.", gauge, oldest, nil,
+		"oldest_standing_seconds", "Age of the oldest standing of a competition that is not final, by the last run of the job; 0 without one.", gauge, secondsSince(c.Oldest, clock), nil,
 	})
 }
 

@@ -131,11 +131,7 @@ func (l *Log) committed(ctx context.Context, log io.ReaderAt) (Position, error) 
 		if err != nil {
 			return Position{}, err
 		}
-		rows, err := l.ask.query(ctx, "PRAGMA wal_checkpoint(NOOP)", nil, func(err error) error { return err })
-		if err != nil {
-			return Position{}, err
-		}
-		answer, err := store(rows)
+		frames, _, err := checkpointOf(ctx, l.ask, "NOOP")
 		if err != nil {
 			return Position{}, err
 		}
@@ -146,7 +142,6 @@ func (l *Log) committed(ctx context.Context, log io.ReaderAt) (Position, error) 
 		if before != after {
 			continue // it was begun anew
 		}
-		frames, _ := answer.rows[0][1].(int64)
 		return Position{Salts: after, Frames: uint32(max(frames, 0))}, nil
 	}
 }
@@ -349,16 +344,24 @@ func (f *file) restart(ctx context.Context, writer *fileConn) (all bool, err err
 
 // moveLog makes a checkpoint, and reports whether the file of the database has the whole log then.
 func moveLog(ctx context.Context, conn *fileConn, mode string) (all bool, err error) {
-	rows, err := conn.query(context.WithoutCancel(ctx), "PRAGMA wal_checkpoint("+mode+")", nil, func(err error) error { return err })
+	frames, moved, err := checkpointOf(context.WithoutCancel(ctx), conn, mode)
+	return err == nil && frames == moved && frames != -1, err
+}
+
+// checkpointOf makes a checkpoint, of mode NOOP none. It returns how many frames the log has, and how many of
+// them the file of the database has, too; -1 for both if it could not be made.
+func checkpointOf(ctx context.Context, conn *fileConn, mode string) (frames, moved int64, err error) {
+	rows, err := conn.query(ctx, "PRAGMA wal_checkpoint("+mode+")", nil, func(err error) error { return err })
 	if err != nil {
-		return false, err
+		return 0, 0, err
 	}
 	answer, err := store(rows)
 	if err != nil {
-		return false, err
+		return 0, 0, err
 	}
-	frames, moved := answer.rows[0][1], answer.rows[0][2]
-	return frames == moved && frames != int64(-1), nil
+	frames, _ = answer.rows[0][1].(int64)
+	moved, _ = answer.rows[0][2].(int64)
+	return frames, moved, nil
 }
 
 // bound moves a log that has become large into the database, over the connection that writes. An error

@@ -115,10 +115,10 @@ func (s *Service) compute(ctx context.Context, board *catalog.Board, sheets []*s
 func (s *Service) days(ctx context.Context, board *catalog.Board, sheets []*sheet) ([]day, error) {
 	now := s.o.Clock()
 	today := board.Today(now)
-	of := make(map[models.Date]*day)
+	begun := make(map[models.Date]struct{})
 	for _, sh := range sheets {
 		for d := sh.First; d <= min(sh.Last, today); d++ {
-			of[d] = nil
+			begun[d] = struct{}{}
 		}
 	}
 	runs, err := s.o.Jobs.runs(ctx, board.Name)
@@ -127,7 +127,7 @@ func (s *Service) days(ctx context.Context, board *catalog.Board, sheets []*shee
 	}
 	var days []day
 	open := make(map[models.Date]bool)
-	for _, date := range slices.Sorted(maps.Keys(of)) {
+	for _, date := range slices.Sorted(maps.Keys(begun)) {
 		d := day{date: date}
 		bucket, err := s.o.Catalog.Buckets.Resolve(board, &date, now, models.UTCOffset{})
 		if models.CodeOf(err) == models.CodeDateInFuture {
