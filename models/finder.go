@@ -23,6 +23,19 @@ type Records interface {
 	RecordsMany(ctx context.Context, rows []RowID) ([]PublicRecord, error)
 }
 
+// Describer describes users. Implemented by directory.Service.
+type Describer interface {
+	// Records returns the record of each user, by position; one without a user id if
+	// the user does not exist. CodeUnavailable if a store is away.
+	Records(ctx context.Context, rows []RowID) ([]PublicRecord, error)
+}
+
+// Directory is a Finder and a Describer. Implemented by directory.Service.
+type Directory interface {
+	Finder
+	Describer
+}
+
 // Users is a Finder and an Ensurer. Implemented by directory.Service.
 type Users interface {
 	Finder

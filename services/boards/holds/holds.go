@@ -36,14 +36,6 @@ const (
 	maxReason = 500
 )
 
-// Directory finds users. Implemented by directory.Service.
-type Directory interface {
-	models.Finder
-	// Records returns the record of each user, by position; one without a user id if
-	// the user does not exist. CodeUnavailable if a store is away.
-	Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error)
-}
-
 // Options holds what a Service is built on.
 type Options struct {
 	Store   *Store
@@ -52,7 +44,7 @@ type Options struct {
 	Entries   board.Entries
 	Archive   *archive.Service
 	Rules     *corrections.Rules
-	Directory Directory
+	Directory models.Directory
 	// Write is the writer of uploads. It returns an error for each raise, nil for those that it has
 	// taken, or nil.
 	Write func(ctx context.Context, raises []models.Raise) []error

@@ -13,18 +13,11 @@ type DeadLetters struct {
 	store   *DeadLetterStore
 	targets Targets
 	entries Entries
-	records Records
-}
-
-// Records returns what is known of users.
-type Records interface {
-	// Records returns the record of each user, by position; one without a user id if
-	// the user does not exist. CodeUnavailable if a store is away.
-	Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error)
+	records models.Describer
 }
 
 // NewDeadLetters returns the service over a store.
-func NewDeadLetters(store *DeadLetterStore, targets Targets, entries Entries, records Records) *DeadLetters {
+func NewDeadLetters(store *DeadLetterStore, targets Targets, entries Entries, records models.Describer) *DeadLetters {
 	return &DeadLetters{store: store, targets: targets, entries: entries, records: records}
 }
 

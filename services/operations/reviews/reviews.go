@@ -18,24 +18,17 @@ import (
 // of Redis.
 const pageEntries = 500
 
-// Records returns what is known of users. Implemented by directory.Service.
-type Records interface {
-	// Records returns the record of each user, by position; one without a user id if
-	// the user does not exist. CodeUnavailable if a store is away.
-	Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error)
-}
-
 // Service finds, lists and dismisses reviews. Safe for concurrent use.
 type Service struct {
 	store     *Store
 	catalog   *catalog.Catalog
 	entries   board.Entries
-	directory Records
+	directory models.Describer
 	clock     models.Clock
 }
 
 // New returns the service over a store.
-func New(store *Store, c *catalog.Catalog, entries board.Entries, directory Records, clock models.Clock) *Service {
+func New(store *Store, c *catalog.Catalog, entries board.Entries, directory models.Describer, clock models.Clock) *Service {
 	return &Service{store: store, catalog: c, entries: entries, directory: directory, clock: clock}
 }
 

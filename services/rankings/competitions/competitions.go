@@ -34,14 +34,6 @@ import (
 	"stepboard/services/platform/cursor"
 )
 
-// Directory finds and describes users. Implemented by directory.Service.
-type Directory interface {
-	models.Finder
-	// Records returns the record of each user, by position; one without a user id if
-	// the user does not exist. CodeUnavailable if a store is away.
-	Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error)
-}
-
 // Definitions are competitions and who counts in them. Implemented by teams.Service.
 type Definitions interface {
 	// Find returns a competition. CodeNotFound.
@@ -75,7 +67,7 @@ type Options struct {
 	Rules       *corrections.Rules
 	Privacy     *privacy.Service
 	// Directory names people, and Cursors seal pages.
-	Directory Directory
+	Directory models.Directory
 	Cursors   *cursor.Sealer
 	Clock     models.Clock
 	Log       *slog.Logger
