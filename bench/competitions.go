@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -31,26 +34,56 @@ func (e *environment) competitionsBench(ctx context.Context) {
 		uploads := e.risingUploads("steps")
 		askOnce(ctx, form.service, render(uploads, &sent))
 		rate := max(1, int(load(ctx, form.service.addr, rankingCallers, e.seconds, rotate(e.rankings))/4))
-		fmt.Printf("\n| %s | p99 of %d friend rankings a second | uploads a second | ratio |\n| --- | ---: | ---: | ---: |\n", formNames[i], rate)
-		measure := func() (took time.Duration, uploaded float64) {
+		fmt.Printf("\n| %s | p99 of %d friend rankings a second | uploads a second | ratio | use of the stores while nobody asks |\n| --- | ---: | ---: | ---: | ---: |\n", formNames[i], rate)
+		measure := func(name string, than float64) (uploaded float64) {
+			use := form.idle(ctx)
 			var p99s []time.Duration
 			var rates []float64
 			for range e.rounds {
 				p99s = append(p99s, p99(latencies(ctx, form.service, rankingCallers, rate, e.rankings, e.wait)))
 				rates = append(rates, load(ctx, form.service.addr, uploadCallers, e.seconds, rising(uploads, &sent)))
 			}
-			return median(p99s).Round(10 * time.Microsecond), median(rates)
+			uploaded = median(rates)
+			fmt.Printf("| %s | %v | %.0f | %.2f | %s |\n", name, median(p99s).Round(10*time.Microsecond), uploaded, uploaded/cmp.Or(than, uploaded), use)
+			return uploaded
 		}
-		before, uploaded := measure()
-		fmt.Printf("| no competitions | %v | %.0f | 1.00 |\n", before, uploaded)
+		uploaded := measure("no competitions", 0)
 		ids := form.compete(ctx)
 		oldest := form.watchStandings(ctx, ids)
-		after, then := measure()
-		fmt.Printf("| %d competitions | %v | %.0f | %.2f |\n", len(ids), after, then, then/uploaded)
+		measure(fmt.Sprintf("%d competitions", len(ids)), uploaded)
 		ages := oldest()
 		fmt.Printf("\nthe oldest standing of 1,000 people was %v old, that of the large one %v; the service uses %d MB\n",
 			ages[0].Round(time.Second), ages[1].Round(time.Second), form.service.status().VmRSS>>20)
 	}
+}
+
+// idleTimes is how many times as long as a measurement idle measures: rounds of the job that computes
+// standings are 15 seconds apart.
+const idleTimes = 20
+
+// idle returns which part of a processor each store uses while nobody asks; of a data folder, which part of
+// the time somebody writes to its file, as another writer sees that asks a thousand times a second.
+func (e *environment) idle(ctx context.Context) string {
+	if e.config.Data.Dir == "" {
+		began := []time.Duration{e.redisServer.cpu(), e.postgresServer.cpu()}
+		check(pause.For(ctx, idleTimes*e.seconds))
+		part := func(i int, p *process) float64 {
+			return (p.cpu() - began[i]).Seconds() / (idleTimes * e.seconds).Seconds()
+		}
+		return fmt.Sprintf("Redis %.3f of a core, Postgres %.3f", part(0, e.redisServer), part(1, e.postgresServer))
+	}
+	db := must(sql.Open("sqlite", "file:"+filepath.Join(e.config.Data.Dir, "stepboard.db")+"?_txlock=immediate"))
+	defer func() { check(db.Close()) }()
+	probes, refused := 0, 0
+	for began := time.Now(); time.Since(began) < idleTimes*e.seconds; probes++ {
+		if tx, err := db.BeginTx(ctx, nil); err != nil {
+			refused++
+		} else {
+			check(tx.Rollback())
+		}
+		check(pause.For(ctx, time.Millisecond))
+	}
+	return fmt.Sprintf("the file's writer %.3f of the time", float64(refused)/float64(probes))
 }
 
 // compete defines the competitions and returns their ids, that of the large one last.

@@ -70,9 +70,7 @@ func (s *Service) Members(ctx context.Context, c models.CompetitionRow) (rows []
 func (s *Service) Teams(ctx context.Context, c models.CompetitionRow) (list []Team, err error) {
 	err = s.store.db.WithContext(ctx).Raw(`
 		SELECT g.group_id, g.external_id, g.name,
-			(SELECT count(*) FROM group_members m WHERE m.group_id = g.group_id) AS members,
-			(SELECT count(*) FROM competition_members m
-				WHERE m.group_id = g.group_id AND m.competition_id = t.competition_id AND m.last_day IS NULL) AS counting
+			(SELECT count(*) FROM group_members m WHERE m.group_id = g.group_id) AS members
 		FROM competition_teams t JOIN groups g ON g.group_id = t.group_id
 		WHERE t.competition_id = ? ORDER BY g.external_id`, c).Scan(&list).Error
 	return list, models.Public("list teams", err)

@@ -40,8 +40,8 @@ type Team struct {
 	Group models.GroupRow `gorm:"column:group_id"`
 	ID    models.GroupID  `gorm:"column:external_id"`
 	Name  string
-	// Counting is how many people are in it, and Members how many are in the group.
-	Counting, Members int
+	// Members is how many are in the group, whether they count or not.
+	Members int
 }
 
 // Service defines competitions and enters groups. Safe for concurrent use.

@@ -97,9 +97,15 @@ func (f *fixture) refused(what string, err error, code models.Code) {
 // counting returns how many people are in each team, and how many in its group.
 func (f *fixture) counting(c models.Competition) map[models.GroupID][2]int {
 	f.t.Helper()
+	present := make(map[models.GroupRow]int)
+	for _, m := range testenv.Must(f.Members(f.t.Context(), c.Row)) {
+		if m.Last == nil {
+			present[m.Group]++
+		}
+	}
 	counts := make(map[models.GroupID][2]int)
 	for _, team := range testenv.Must(f.Teams(f.t.Context(), c.Row)) {
-		counts[team.ID] = [2]int{team.Counting, team.Members}
+		counts[team.ID] = [2]int{present[team.Group], team.Members}
 	}
 	return counts
 }
