@@ -41,6 +41,7 @@ import (
 	"stepboard/services/operations/importer"
 	"stepboard/services/operations/reviews"
 	"stepboard/services/operations/status"
+	"stepboard/services/operations/wechat"
 	"stepboard/services/people/cache"
 	"stepboard/services/people/directory"
 	"stepboard/services/people/friends"
@@ -151,6 +152,7 @@ type App struct {
 	Deliveries   *outcomes.Deliveries
 	Notices      *notices.Service
 	Phones       *phones.Service
+	WeChat       *wechat.Service
 	Erasure      *erasure.Service
 	Audit        *audit.Service
 	Replayer     *ingest.Replayer // nil without a queue
@@ -275,7 +277,10 @@ func (a *App) build(ctx context.Context, o Options) error {
 	a.Phones = phones.New(phones.Options{
 		Store: phones.NewStore(o.Stores.Gorm), Boards: a.Catalog.Definitions, Directory: a.Directory, Uploads: a.Ingest, Clock: o.Clock,
 	})
-	a.buildErasure(o, erasures)
+	a.buildErasure(o, erasures, idKey)
+	if err := a.buildWeChat(o, idKey); err != nil {
+		return err
+	}
 	a.buildRanking(o)
 	if err := a.buildJobs(o); err != nil {
 		return err
@@ -306,6 +311,7 @@ func (a *App) buildBoards(o Options, idKey []byte) {
 	a.NearCache = a.backing.near()
 	a.limits = limit.New(limit.Limits{
 		User: o.Config.Limits.UserPerMinute, Address: o.Config.Limits.AddressPerMinute, Join: o.Config.Limits.JoinsPerMinute,
+		Login: o.Config.Limits.LoginsPerMinute,
 	}, a.backing.counter(), o.Log)
 	a.registry.MustRegister(newLimitCollector(a.limits))
 	requests := friends.Limits{Pending: o.Config.Friends.MaxPending, PerDay: o.Config.Friends.RequestsPerDay, Joins: a.limits}
@@ -477,6 +483,27 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
+// buildWeChat constructs the service of mini programs. idKey is the key of directory.IDHash.
+func (a *App) buildWeChat(o Options, idKey []byte) (err error) {
+	settings, tokens := o.Config.WeChat, o.Config.Auth
+	var apps []wechat.App
+	for _, app := range settings.Apps {
+		apps = append(apps, wechat.App{ID: app.AppID, Secret: app.Secret, Board: app.Board})
+	}
+	a.WeChat, err = wechat.New(wechat.Options{
+		Apps: apps, URL: settings.APIURL, Store: wechat.NewStore(o.Stores.Gorm, idKey), Directory: a.Directory, Uploads: a.Ingest,
+		Returner: a.Erasure, Secret: []byte(tokens.HS256Secret), Clock: o.Machine, Log: o.Log,
+		Sign: func(user models.UserID, now time.Time) (string, time.Time, error) {
+			token, err := auth.SignToken([]byte(tokens.HS256Secret), user, "", tokens.Issuer, tokens.Audience, now, settings.TokenTTL)
+			return token, now.Add(settings.TokenTTL), err
+		},
+	})
+	if err == nil {
+		a.registry.MustRegister(newWeChatCollector(a.WeChat))
+	}
+	return err
+}
+
 // buildJobs constructs the scheduler with the jobs of the process's roles. Their
 // schedules are in the time zones of the boards. The jobs of the other roles
 // only show their metrics.
@@ -556,14 +583,14 @@ func (a *App) buildHandler(o Options) (err error) {
 		Scores: a.Ingest, Increments: a.Ledger, Boards: a.Catalog.Definitions, Buckets: a.Catalog.Buckets,
 		Rankings: a.Ranking, Absent: a.Ranking, Likes: a.Likes, History: a.Ranking, Explanations: a.Ranking, Streams: a.Streams,
 		Friends: a.Friends, FriendRequests: a.Friends, Invites: a.Friends, Groups: a.Groups, Competitions: a.Competitions, CompetitionDefinitions: a.Teams, Profiles: a.Directory, Privacy: a.Privacy,
-		Push: a.Notices, Phones: a.Phones,
+		Push: a.Notices, Phones: a.Phones, WeChat: a.WeChat, Logins: a.limits,
 		Cursors:  a.cursors,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews, Holds: a.Holds,
 		Corrections: a.Corrections, Deliveries: a.Deliveries, Erasures: a.Erasure, Audit: a.Audit,
 		Status: state, BucketStates: state, Users: a.newSupport(o), Queue: a.queueLag(),
 		CheckErasures: a.Directory.CheckErasures,
 		Tokens:        o.Verifier, Limits: a.limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
-		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0,
+		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0 || o.Config.Limits.LoginsPerMinute > 0,
 		BasePath:       o.Config.HTTP.BasePath, Origins: o.Config.HTTP.CORSOrigins,
 		ProbesOnly: !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,
 		Registry: a.registry, Durations: a.durations, Grafana: o.Config.Page.GrafanaURL, Login: o.Config.Page.LoginURL, Log: o.Log, Requests: repeats.Unbounded(o.Log), Version: Version(), Extra: o.Extra,

@@ -13,14 +13,15 @@ import (
 	"stepboard/services/operations/audit"
 	"stepboard/services/operations/erasure"
 	"stepboard/services/operations/reviews"
+	"stepboard/services/operations/wechat"
 	"stepboard/services/rankings/competitions"
 	"stepboard/services/rankings/likes"
 	"stepboard/services/rankings/notices"
 	"stepboard/services/rankings/passed"
 )
 
-// buildErasure constructs the service that erases users.
-func (a *App) buildErasure(o Options, store *erasure.Store) {
+// buildErasure constructs the service that erases users. idKey is the key of directory.IDHash.
+func (a *App) buildErasure(o Options, store *erasure.Store, idKey []byte) {
 	a.Erasure = erasure.New(erasure.Options{
 		Store: store, Directory: a.Directory, Entries: a.Entries, Sets: a.Sets, Revoked: a.Phones,
 		// Whatever stores something new about users adds a subject, or its tables and keys to one;
@@ -33,6 +34,7 @@ func (a *App) buildErasure(o Options, store *erasure.Store) {
 			reviews.NewStore(o.Stores.Jobs.Gorm).Subject(), holds.NewStore(o.Stores.Gorm, o.Stores.Jobs.Gorm).Subject(), audit.NewStore(o.Stores.Jobs.Gorm).Subject(),
 			ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm).Subject(), a.webhooks.Subject(), notices.NewStore(o.Stores.Jobs.Gorm).Subject(),
 			phones.NewStore(o.Stores.Jobs.Gorm).Subject(o.Clock), passed.Subject(a.states), competitions.NewStore(o.Stores.Jobs.Gorm, nil).Subject(),
+			wechat.NewStore(o.Stores.Jobs.Gorm, idKey).Subject(),
 		},
 		Forget: a.states.Erase, Pending: a.decisions.Pending, Clock: o.Clock, Log: o.Log,
 	})

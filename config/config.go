@@ -32,6 +32,7 @@ type Config struct {
 	Archive        Archive       `koanf:"archive" doc:"Days that have left Redis, in Postgres."`
 	Ledger         Ledger        `koanf:"ledger" doc:"Increments of event and rolling boards, in Postgres."`
 	Webhooks       []Webhook     `koanf:"webhooks" validate:"max=20,unique=URL,dive" doc:"Addresses of the app's backend that outcomes are sent to. docs/webhooks.md describes them."`
+	WeChat         WeChat        `koanf:"wechat" doc:"Mini programs of WeChat, whose people log in and upload steps without a backend. docs/wechat.md describes them."`
 	Push           Push          `koanf:"push" doc:"Web Push: notices to the browsers of users who want them."`
 	Passed         Passed        `koanf:"passed" doc:"Telling users, if they have chosen it, that a friend has passed them today."`
 	Jobs           Jobs          `koanf:"jobs" doc:"Recurring work, done by one process at a time."`
@@ -120,6 +121,7 @@ type Limits struct {
 	UserPerMinute     int `koanf:"user_per_minute" validate:"min=0,max=1000000" doc:"Most calls of a user in a minute; 0: no limit."`
 	AddressPerMinute  int `koanf:"address_per_minute" validate:"min=0,max=10000000" doc:"Most calls of users from an address in a minute; and, counted apart, most calls without a valid token; 0: no limit. Behind a proxy, set http.trusted_proxies; otherwise all of its callers share one limit."`
 	JoinsPerMinute    int `koanf:"joins_per_minute" validate:"min=0,max=1000000" doc:"Most calls in a minute, a backend's included, that try an invite code for a user; 0: no limit."`
+	LoginsPerMinute   int `koanf:"logins_per_minute" validate:"min=0,max=1000000" doc:"Most logins by WeChat from an address in a minute; 0: no limit. Behind a proxy, set http.trusted_proxies."`
 	HidingsPerHour    int `koanf:"hidings_per_hour" validate:"min=0,max=1000000" doc:"How often a user may start or stop hiding from everybody in an hour; 0: no limit."`
 	StreamsPerAddress int `koanf:"streams_per_address" validate:"min=0,max=1000000" doc:"Most open streams from an address, in one process; 0: no limit. A user has at most five."`
 }
@@ -206,6 +208,20 @@ type Webhook struct {
 	PrivateNetwork bool     `koanf:"private_network" doc:"Permit addresses of this machine, of private networks and for other special purposes."`
 }
 
+// WeChat holds the settings of mini programs.
+type WeChat struct {
+	Apps     []WeChatApp   `koanf:"apps" validate:"max=20,unique=AppID,dive" doc:"Mini programs. They need auth.hs256_secret, with which their people's tokens are signed, or a data folder, which has one."`
+	APIURL   string        `koanf:"api_url" validate:"http_url" doc:"Address of WeChat's API. The secrets of mini programs and the codes of their people are sent there."`
+	TokenTTL time.Duration `koanf:"token_ttl" validate:"min=1m,max=720h" doc:"How long the token of a login is valid, 1m to 720h, and at most auth.max_token_lifetime."`
+}
+
+// WeChatApp is a mini program.
+type WeChatApp struct {
+	AppID  string `koanf:"appid" validate:"required,max=64,printascii,excludes= " doc:"The AppID that WeChat has given to the mini program, such as wx0123456789abcdef."`
+	Secret string `koanf:"secret" validate:"required" secret:"true" doc:"Its AppSecret."`
+	Board  string `koanf:"board" validate:"required" doc:"A daily board of the settings with time_zone Asia/Shanghai and order high, which takes the steps. uploads service keeps users' tokens from sending other totals."`
+}
+
 // Push holds the settings of Web Push.
 type Push struct {
 	Subject        string `koanf:"subject" validate:"omitempty,contact" example:"mailto:ops@example.com" doc:"Address that push services may write to, mailto: or https:, such as mailto:ops@example.com. Empty: no Web Push. docs/operations.md#web-push says what it needs."`
@@ -273,7 +289,7 @@ func Default() Config {
 		Redis:    Redis{Mode: "single", Addrs: []string{"127.0.0.1:6379"}},
 		Postgres: Postgres{MaxConns: 25},
 		Auth:     Auth{Leeway: 30 * time.Second},
-		Limits:   Limits{UserPerMinute: 600, AddressPerMinute: 6000, JoinsPerMinute: 10, HidingsPerHour: 20, StreamsPerAddress: 100},
+		Limits:   Limits{UserPerMinute: 600, AddressPerMinute: 6000, JoinsPerMinute: 10, LoginsPerMinute: 600, HidingsPerHour: 20, StreamsPerAddress: 100},
 		Ingest: Ingest{
 			Mode: "direct", FlushInterval: time.Second, BatchSize: 100_000, Rewind: 10 * time.Minute,
 			Redis: IngestRedis{Mode: "single", Addrs: []string{}, MaxUpdates: 50_000_000, Keep: time.Hour, ClaimAfter: time.Minute},
@@ -286,6 +302,7 @@ func Default() Config {
 		Ledger:         Ledger{Retain: 400 * 24 * time.Hour},
 		Boards:         []Board{defaultBoard("steps")},
 		Webhooks:       []Webhook{},
+		WeChat:         WeChat{Apps: []WeChatApp{}, APIURL: "https://api.weixin.qq.com", TokenTTL: 24 * time.Hour},
 		HotDays:        3,
 		StartupTimeout: 30 * time.Second,
 		Passed:         Passed{Every: 10 * time.Minute},

@@ -538,6 +538,40 @@ func TestRequireServe(t *testing.T) {
 	}
 }
 
+// serve needs a board of WeChat's days for each mini program, and a secret that signs tokens.
+func TestRequireWeChat(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		change func(*config.Config)
+		want   string // what the error begins with
+	}{
+		{"as it should be", func(*config.Config) {}, ""},
+		{"a data folder, which has a secret", func(c *config.Config) { c.Data.Dir, c.Auth = "d", config.Auth{} }, ""},
+		{"the longest token", func(c *config.Config) { c.Auth.MaxTokenLifetime = 24 * time.Hour }, ""},
+		{"an unknown board", func(c *config.Config) { c.WeChat.Apps[0].Board = "other" }, "wechat.apps[0].board"},
+		{"another zone", func(c *config.Config) { c.Boards[0].TimeZone = "Asia/Tokyo" }, "wechat.apps[0].board"},
+		{"local days", func(c *config.Config) { c.Boards[0].TimeZone = "local" }, "wechat.apps[0].board"},
+		{"the lowest first", func(c *config.Config) { c.Boards[0].Order = "low" }, "wechat.apps[0].board"},
+		{"an event", func(c *config.Config) { c.Boards[0].Kind = "event" }, "wechat.apps[0].board"},
+		{"no secret", func(c *config.Config) { c.Auth = config.Auth{JWKSURL: "https://login.example/keys"} }, "wechat.apps: need auth.hs256_secret"},
+		{"a data folder, whose secret is not used", func(c *config.Config) {
+			c.Data.Dir, c.Auth = "d", config.Auth{JWKSURL: "https://login.example/keys"}
+		}, "wechat.apps: need auth.hs256_secret"},
+		{"longer than tokens may be", func(c *config.Config) { c.Auth.MaxTokenLifetime = time.Hour }, "wechat.token_ttl"},
+	} {
+		cfg := config.Default()
+		cfg.Auth.HS256Secret, cfg.Postgres.DSN = strings.Repeat("s", 32), "host=db"
+		cfg.Boards[0].TimeZone = "Asia/Shanghai"
+		cfg.WeChat.Apps = []config.WeChatApp{{AppID: "wx1", Secret: "s", Board: "steps"}}
+		tt.change(&cfg)
+		err := cfg.RequireServe()
+		if (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
 // serve copies nothing without an address, whatever keys it has.
 func TestKeysOfNoBucketAreRefused(t *testing.T) {
 	t.Parallel()

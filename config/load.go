@@ -59,8 +59,10 @@ func Load(src Sources) (Config, error) {
 	if err := fillBoards(k); err != nil {
 		return Config{}, err
 	}
-	if _, err := parseList(k, "webhooks"); err != nil {
-		return Config{}, err
+	for _, list := range []string{"webhooks", "wechat.apps"} {
+		if _, err := parseList(k, list); err != nil {
+			return Config{}, err
+		}
 	}
 	cfg := Default()
 	if k.Exists("boards") {
@@ -241,6 +243,9 @@ func (c *Config) validate() error {
 	if err := c.Auth.check(); err != nil {
 		return err
 	}
+	if u, err := url.Parse(c.WeChat.APIURL); err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("wechat.api_url: must have no user, query or fragment")
+	}
 	for i, w := range c.Webhooks {
 		if u, err := url.Parse(w.URL); err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 			return fmt.Errorf("webhooks[%d].url: must have no user, query or fragment", i)
@@ -325,7 +330,31 @@ func (c *Config) RequireServe() error {
 	if c.Data.Dir == "" && c.Auth.None() {
 		noAuth = errors.New("auth: set auth.hs256_secret or auth.jwks_url, so that tokens can be checked")
 	}
-	return errors.Join(c.RequireStores(), noAuth, c.Backup.requireTo())
+	return errors.Join(c.RequireStores(), noAuth, c.Backup.requireTo(), c.requireWeChat())
+}
+
+// chinaZone is the zone of WeChat's days.
+const chinaZone = "Asia/Shanghai"
+
+// requireWeChat returns an error unless mini programs have a board for WeChat's days, and their people's tokens a secret
+// that signs them.
+func (c *Config) requireWeChat() error {
+	for i, app := range c.WeChat.Apps {
+		if !slices.ContainsFunc(c.Boards, func(b Board) bool {
+			return b.Name == app.Board && b.Kind == string(models.KindDaily) && b.TimeZone == chinaZone && b.Order == string(models.OrderHigh)
+		}) {
+			return fmt.Errorf("wechat.apps[%d].board: must be a daily board of the settings with time_zone %s and order high", i, chinaZone)
+		}
+	}
+	switch longest := c.Auth.MaxTokenLifetime; {
+	case len(c.WeChat.Apps) == 0:
+		return nil
+	case c.Auth.HS256Secret == "" && (c.Data.Dir == "" || !c.Auth.None()):
+		return errors.New("wechat.apps: need auth.hs256_secret, which signs the tokens of their people")
+	case longest > 0 && c.WeChat.TokenTTL > longest:
+		return fmt.Errorf("wechat.token_ttl: must be at most auth.max_token_lifetime, %v", longest)
+	}
+	return nil
 }
 
 // RequireStores checks that a data folder or a database is configured.

@@ -45,6 +45,10 @@ func TestPrintedSettings(t *testing.T) {
 	}
 	cfg.Auth.HS256Secret, cfg.Auth.HS256PreviousSecret, cfg.Redis.Password = "hunter22", "hunter22", "hunter22"
 	cfg.Backup.SecretKey = "hunter22"
+	cfg.WeChat.Apps = []config.WeChatApp{{AppID: "wx1", Secret: "hunter22", Board: "steps"}}
+	if text := fmt.Sprint(cfg.Printable()["wechat"]); strings.Contains(text, "hunter22") || !strings.Contains(text, "wx1") {
+		t.Errorf("the mini programs are printed as %s", text)
+	}
 	for _, secret := range [][2]string{{"auth", "hs256_secret"}, {"auth", "hs256_previous_secret"}, {"redis", "password"}, {"backup", "secret_key"}} {
 		if got := printed(t, cfg, secret[0], secret[1]); got != "********" {
 			t.Errorf("%v is printed as %v", secret, got)
@@ -195,7 +199,7 @@ func TestEverySettingIsDocumented(t *testing.T) {
 		if l.doc == "" {
 			t.Errorf("%s has no doc", l.key)
 		}
-		item := strings.HasPrefix(l.key, "boards.") || strings.HasPrefix(l.key, "webhooks.")
+		item := strings.HasPrefix(l.key, "boards.") || strings.HasPrefix(l.key, "webhooks.") || strings.HasPrefix(l.key, "wechat.apps.")
 		if !item && !listed[l.key] {
 			t.Errorf("%s is not in Settings()", l.key)
 		}

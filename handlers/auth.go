@@ -35,6 +35,8 @@ const (
 	byAny
 	// byKey accepts the key of an upload address, which the handler looks up and whose calls it limits.
 	byKey
+	// byNobody accepts calls without a token, which the handler limits.
+	byNobody
 )
 
 const audienceKey = "audience"
@@ -58,6 +60,8 @@ func (a audience) describe() string {
 		return "With a token of scope service or admin."
 	case byKey:
 		return "With the key of an upload address, and no token."
+	case byNobody:
+		return "Without a token."
 	default:
 		return "With any token."
 	}
@@ -66,7 +70,7 @@ func (a audience) describe() string {
 // check returns CodeForbidden if the caller does not belong to the audience.
 func (a audience) check(caller *auth.Caller) error {
 	switch {
-	case a == byAny, a == byKey,
+	case a == byAny, a == byKey, a == byNobody,
 		a == byUser && (caller.User != "" || caller.Service),
 		a == byService && caller.Service,
 		a == byAdmin && caller.Admin,
@@ -119,11 +123,12 @@ func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context))
 	c := humagin.Unwrap(hctx)
 	by, _ := hctx.Operation().Metadata[audienceKey].(audience)
 	caller, err := new(auth.Caller), error(nil)
-	if by != byKey {
+	limitedByHandler := by == byKey || by == byNobody
+	if !limitedByHandler {
 		caller, err = a.identify(hctx.Header("Authorization"))
 	}
 	user, address := a.limited(c, caller)
-	if by != byKey && (user != "" || address != "") {
+	if !limitedByHandler && (user != "" || address != "") {
 		if limited := a.limits.Take(c.Request.Context(), user, address); limited != nil {
 			err = limited
 		}

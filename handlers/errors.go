@@ -56,6 +56,8 @@ var statusOf = map[models.Code]int{
 	models.CodeNotRecognised:      http.StatusUnprocessableEntity,
 	models.CodeAddressLimit:       http.StatusConflict,
 	models.CodeAddressUnknown:     http.StatusUnauthorized,
+	models.CodeWeChatCode:         http.StatusUnauthorized,
+	models.CodeWeChatSession:      http.StatusConflict,
 	models.CodeOffsetRequired:     http.StatusUnprocessableEntity,
 	models.CodeSpanTooLarge:       http.StatusUnprocessableEntity,
 	models.CodeRateLimited:        http.StatusTooManyRequests,

@@ -142,6 +142,9 @@ func register[I, O any](api huma.API, route string, by audience, handler func(co
 		Errors:        []int{http.StatusInternalServerError}, // describeErrors lists all
 		Responses:     make(map[string]*huma.Response),
 	}
+	if by == byNobody {
+		op.Security = []map[string][]string{}
+	}
 	if described.report != nil {
 		op.Metadata[reportKey] = report{described.report, described.export}
 		described.errors = append(slices.Clip(described.errors), models.CodeBusy)

@@ -48,6 +48,8 @@ type Config struct {
 	Privacy      PrivacyService
 	Push         PushService
 	Phones       PhoneService
+	WeChat       WeChatService
+	Logins       LoginLimiter
 	Archives     ArchiveService
 	DeadLetters  DeadLetterService
 	Reviews      ReviewService
@@ -174,6 +176,9 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	received := &phoneHandlers{c.Phones, c.Limits, scores, m.phones}
 	register(api, "POST /v1/in/{key}", byKey, received.take, takeFromPhone)
 	register(api, "POST /v1/in", byKey, received.takeByHeader, takeFromPhoneByHeader)
+	programs := &wechatHandlers{c.WeChat, c.Logins, scores}
+	register(api, "POST /v1/wechat/sessions", byNobody, programs.logIn, logInByWeChat)
+	registerForUser(api, "POST /v1/wechat/steps", programs.upload, uploadFromWeChat)
 	c.choices(api, "/v1/hidden-from", models.HiddenFrom, hidingFrom)
 	c.choices(api, "/v1/muted", models.Muted, muting)
 	c.choices(api, "/v1/blocked", models.Blocked, blocking)

@@ -110,14 +110,10 @@ func (h *scoreHandlers) upload(ctx context.Context, user models.UserID, in *uplo
 	if err != nil {
 		return nil, err
 	}
-	if len(accepted) == 0 {
-		return nil, uploads.refusal(rejected)
+	answer, err := h.answer(in.Board, uploads, accepted, rejected)
+	if err != nil {
+		return nil, err
 	}
-	h.accepted.WithLabelValues(in.Board).Add(float64(len(accepted)))
-	days := answersOf(accepted, func(a ingest.Accepted) acceptedTotal {
-		return acceptedTotal{a.Date.String(), a.Score, a.ReachedAt, a.Held}
-	})
-	answer := acceptedTotals{Accepted: days, Rejected: uploads.rejectedDays(rejected)}
 	if in.Include != "" {
 		answer.Me = new(*standing)
 		if !h.scores.Queued() {
@@ -125,6 +121,18 @@ func (h *scoreHandlers) upload(ctx context.Context, user models.UserID, in *uplo
 		}
 	}
 	return &statusOutput[acceptedTotals]{h.status(), answer}, nil
+}
+
+// answer counts what was accepted, and returns what became of an upload, or the error of one of which nothing was.
+func (h *scoreHandlers) answer(board string, uploads *uploadList, accepted []ingest.Accepted, rejected []*ingest.ItemError) (acceptedTotals, error) {
+	if len(accepted) == 0 {
+		return acceptedTotals{}, uploads.refusal(rejected)
+	}
+	h.accepted.WithLabelValues(board).Add(float64(len(accepted)))
+	days := answersOf(accepted, func(a ingest.Accepted) acceptedTotal {
+		return acceptedTotal{a.Date.String(), a.Score, a.ReachedAt, a.Held}
+	})
+	return acceptedTotals{Accepted: days, Rejected: uploads.rejectedDays(rejected)}, nil
 }
 
 // mayUpload returns CodeForbidden if the board takes uploads from services only and the caller is

@@ -273,10 +273,10 @@ func TestOpenAPIDescribesUserIDs(t *testing.T) {
 	slices.Sort(bodies)
 	want := []string{
 		"AbsentPerson", "AuditEntry", "Champion", "CompetitionPerson", "Correction", "DeadLetter", "Erasure", "FoundUser", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Hold", "Increment", "Inviter", "Liker", "ListedUser", "Member", "MemberIDs",
-		"NewCorrection", "NewFriendRequest", "Profile", "RankedEntry", "Review", "User", "UserTotal",
+		"NewCorrection", "NewFriendRequest", "Profile", "RankedEntry", "Review", "User", "UserTotal", "WechatSession",
 	}
-	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 86 {
-		t.Errorf("%d parameters are user ids, want 86; bodies with user ids (-want +got):\n%s", parameters, diff)
+	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 87 {
+		t.Errorf("%d parameters are user ids, want 87; bodies with user ids (-want +got):\n%s", parameters, diff)
 	}
 }
 

@@ -48,6 +48,8 @@ const (
 	CodeNotRecognised      Code = "not_recognised"
 	CodeAddressLimit       Code = "upload_address_limit"
 	CodeAddressUnknown     Code = "upload_address_unknown"
+	CodeWeChatCode         Code = "wechat_code_invalid"
+	CodeWeChatSession      Code = "wechat_session_expired"
 	CodeOffsetRequired     Code = "utc_offset_required"
 	CodeSpanTooLarge       Code = "span_too_large"
 	CodeRateLimited        Code = "rate_limited"

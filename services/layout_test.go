@@ -27,6 +27,7 @@ var ownTables = map[string][]string{
 	"operations/erasure":    {"erasure_keys"},
 	"operations/reviews":    {"open_reviews", "reviews"},
 	"operations/status":     {"job_runs", "process_minutes", "processes"},
+	"operations/wechat":     {"wechat_erased", "wechat_users"},
 	"rankings/competitions": {"standings"},
 	"rankings/digests":      {"digests"},
 	"rankings/likes":        {"likes"},

@@ -60,7 +60,7 @@ func openShipped(ctx context.Context, o *app.Options) error {
 
 // buildApp checks the stores of o and builds the service on them. It sets o's verifier of tokens.
 // After an error the stores are closed.
-func buildApp(ctx context.Context, o app.Options, tokens config.Auth) (*app.App, error) {
+func buildApp(ctx context.Context, o app.Options) (*app.App, error) {
 	closeStores := func() error {
 		if o.Shipping != nil {
 			return errors.Join(o.Shipping.Close(), o.Stores.Close())
@@ -70,7 +70,7 @@ func buildApp(ctx context.Context, o app.Options, tokens config.Auth) (*app.App,
 	if err := app.CheckStores(ctx, o.Config, o.Stores, o.Roles, o.Log); err != nil {
 		return nil, errors.Join(err, closeStores())
 	}
-	o.Verifier = newVerifier(ctx, tokens, o.Log)
+	o.Verifier = newVerifier(ctx, o.Config.Auth, o.Log)
 	a, err := app.Build(ctx, o)
 	if err != nil {
 		o.Verifier.Close()
@@ -106,7 +106,8 @@ func (p *program) openApp(ctx context.Context, cfg config.Config, log *slog.Logg
 
 // startApp builds and starts the service on the stores of o, without tokens.
 func startApp(ctx context.Context, o app.Options) (*app.App, error) {
-	a, err := buildApp(ctx, o, config.Auth{})
+	o.Config.Auth, o.Config.WeChat = config.Auth{}, config.WeChat{}
+	a, err := buildApp(ctx, o)
 	if err != nil {
 		return nil, err
 	}

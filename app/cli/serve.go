@@ -109,17 +109,16 @@ func openAndBuild(ctx context.Context, o *app.Options) (*app.App, error) {
 	if err := openStores(ctx, o); err != nil {
 		return nil, err
 	}
-	tokens := o.Config.Auth
-	if folder := o.Stores.Folder; folder != nil && tokens.None() {
+	if folder := o.Stores.Folder; folder != nil && o.Config.Auth.None() {
 		err := makeSecret(folder)
 		if err == nil {
-			tokens, err = withFolderSecret(o.Config)
+			o.Config.Auth, err = withFolderSecret(o.Config)
 		}
 		if err != nil {
 			return nil, errors.Join(err, o.Stores.Close())
 		}
 	}
-	return buildApp(ctx, *o, tokens)
+	return buildApp(ctx, *o)
 }
 
 // serveApp serves a service until ctx ends. The caller closes it.

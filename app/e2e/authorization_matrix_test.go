@@ -12,6 +12,7 @@ const (
 	managers  audience = "With a token of scope service or admin."
 	everybody audience = "With any token."
 	phone     audience = "With the key of an upload address, and no token."
+	nobody    audience = "Without a token."
 )
 
 // access is an operation's entry in the authorization matrix.
@@ -103,6 +104,8 @@ func matrix() map[string]access {
 		"DELETE /v1/me/upload-addresses/{address}": {by: users, own: 404},
 		"POST /v1/in/{key}":                        {by: phone, own: 401},
 		"POST /v1/in":                              {by: phone, own: 401},
+		"POST /v1/wechat/sessions":                 {by: nobody, own: 422, body: `{"appid":"wx1","code":"c"}`},
+		"POST /v1/wechat/steps":                    {by: users, own: 422, body: `{"appid":"wx1","encrypted_data":"","iv":""}`},
 		"PUT /v1/hidden-from/{id}":                 {by: users, own: 204, id: "<asker>"},
 		"DELETE /v1/hidden-from/{id}":              {by: users, own: 204, id: "<asker>"},
 		"GET /v1/muted":                            {by: users, own: 200},

@@ -101,6 +101,9 @@ func refusals(operation string, by audience) []role {
 			{who: "nobody", noToken: true, status: 401}, {who: "a user", sub: "<owner>", status: 401}, {who: "everything", sub: "<owner>", scope: all, status: 401},
 		}
 	}
+	if by == nobody {
+		return nil
+	}
 	list := []role{
 		{who: "nobody", noToken: true, status: 401},
 		{who: "a forged token", sub: "<owner>", scope: all, secret: "another secret of 32 bytes or more", status: 401},
@@ -147,6 +150,8 @@ func permissions(entry access) []role {
 	switch entry.by {
 	case phone:
 		return []role{{who: "a phone with an unknown key", noToken: true, status: entry.own}} // TestPhones has those that are known
+	case nobody:
+		return append(list, backend, operator, role{who: "somebody without a token", noToken: true, status: entry.own})
 	case backends:
 		return []role{backend, both}
 	case managers:

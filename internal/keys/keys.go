@@ -394,6 +394,18 @@ func (k Builder) GroupJoins(user models.UserID) string {
 	return k.Prefix + "joins:{" + string(user) + "}"
 }
 
+// AddressLogins names the state of the rate limit of logins from a client address. An IPv6 address counts as
+// its /64 network.
+//
+//	example   logins-from:{203.0.113.7}
+//	type      string, as UserCalls
+//	writer    services/platform/limit, with the script of redis_rate
+//	lifetime  a minute at most
+//	truth     none needed: without it counting starts again
+func (k Builder) AddressLogins(address string) string {
+	return k.Prefix + "logins-from:{" + address + "}"
+}
+
 // IngestStream names the queue of accepted updates. It keeps them until they are
 // applied, and for some time after that.
 //

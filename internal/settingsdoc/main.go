@@ -134,6 +134,10 @@ All processes should have the same ones: the process in which something happens 
 it is sent.
 `
 
+const appsTail = `
+In the environment: ` + "`STEPBOARD_WECHAT__APPS='[{appid: wx…, secret: …, board: steps}]'`" + `.
+`
+
 // markdown returns docs/settings.md.
 func markdown(root []field) string {
 	var b strings.Builder
@@ -149,7 +153,11 @@ func markdown(root []field) string {
 			fmt.Fprintf(&b, "%s\n\n", marked(group.doc))
 			writeTable(&b, group.fields)
 			for _, sub := range group.fields {
-				if sub.fields != nil {
+				switch {
+				case sub.isList() && sub.fields != nil:
+					fmt.Fprintf(&b, "\n### %s\n\n", sub.key)
+					writeListTable(&b, sub)
+				case sub.fields != nil:
 					fmt.Fprintf(&b, "\n### %s\n\n%s\n\n", sub.key, marked(sub.doc))
 					writeTable(&b, sub.fields)
 				}
@@ -175,7 +183,7 @@ func writeListTable(b *strings.Builder, list field) {
 	for _, f := range list.fields {
 		value := shown(f)
 		switch f.name {
-		case "name", "url", "secrets":
+		case "name", "url", "secrets", "appid", "secret", "board":
 			value = "required"
 		}
 		fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.name, value, marked(f.doc))
@@ -185,6 +193,8 @@ func writeListTable(b *strings.Builder, list field) {
 		b.WriteString(boardsTail)
 	case "webhooks":
 		b.WriteString(webhooksTail)
+	case "apps":
+		b.WriteString(appsTail)
 	}
 }
 
@@ -243,6 +253,11 @@ const exampleWebhooks = `#  - url: https://example.com/stepboard
 #    private_network: false
 `
 
+const exampleApps = `  #  - appid: wx0123456789abcdef
+  #    secret: change-me
+  #    board: steps
+`
+
 // example returns stepboard.example.yaml.
 func example(root []field) string {
 	var b strings.Builder
@@ -266,6 +281,8 @@ func writeYAML(b *strings.Builder, f field, indent string) {
 	case f.name == "webhooks":
 		fmt.Fprintf(b, "#%s:\n", f.name)
 		b.WriteString(exampleWebhooks)
+	case f.name == "apps":
+		fmt.Fprintf(b, "%s#%s:\n%s", indent, f.name, exampleApps)
 	case f.fields != nil:
 		fmt.Fprintf(b, "%s%s:\n", indent, f.name)
 		for _, sub := range f.fields {

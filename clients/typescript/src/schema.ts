@@ -1949,6 +1949,50 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/wechat/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Log in by WeChat
+         * @description A mini program sends the code of `wx.login`, and gets a token of this service. The user is created by the first login. People are the same in all mini programs of the settings that give a unionid. A code works once: after `wechat_code_invalid` call `wx.login` again.
+         *
+         *     Without a token.
+         */
+        post: operations["logInByWeChat"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/wechat/steps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Upload steps of WeChat
+         * @description A mini program sends what `wx.getWeRunData` has given. Of each day in China the largest total is uploaded to the board of the mini program, as a list by POST /v1/boards/{board}/scores, and answered as one; `index` counts the days, oldest first. Whatever can't be read is 409 `wechat_session_expired`, nearly always because WeChat has replaced the session key: log in again, call `wx.getWeRunData` again and repeat this once.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        post: operations["uploadFromWeChat"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -2879,7 +2923,7 @@ export interface components {
          * @description The kind of error, for a program
          * @enum {string}
          */
-        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "upload_address_unknown" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "competition_full" | "competition_started" | "correction_exists" | "event_final" | "event_id_conflict" | "friend_limit" | "group_full" | "group_limit" | "hold_changed" | "upload_address_limit" | "user_exists" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "not_daily" | "not_recognised" | "occurred_at_invalid" | "score_out_of_range" | "span_too_large" | "utc_offset_required" | "validation_failed" | "busy" | "rate_limited" | "request_limit" | "internal" | "unavailable";
+        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "upload_address_unknown" | "wechat_code_invalid" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "competition_full" | "competition_started" | "correction_exists" | "event_final" | "event_id_conflict" | "friend_limit" | "group_full" | "group_limit" | "hold_changed" | "upload_address_limit" | "user_exists" | "wechat_session_expired" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "not_daily" | "not_recognised" | "occurred_at_invalid" | "score_out_of_range" | "span_too_large" | "utc_offset_required" | "validation_failed" | "busy" | "rate_limited" | "request_limit" | "internal" | "unavailable";
         ExplainedCorrection: {
             /**
              * @description set: the score was replaced by one that ranks no better; exclude: the user is not ranked
@@ -4714,6 +4758,46 @@ export interface components {
             /** @description Where the next page begins; null on the last */
             next_cursor: string | null;
         };
+        WechatDocument: {
+            /**
+             * @description The AppID of the mini program
+             * @example wx0123456789abcdef
+             */
+            appid: string;
+            /**
+             * @description encryptedData of wx.getWeRunData
+             * @example CiyLU1Aw2KjvrjMdj8YKliAjtP4gsMZM
+             */
+            encrypted_data: string;
+            /**
+             * @description iv of wx.getWeRunData
+             * @example r7BXXKkLb8qrSNn05n0qiA==
+             */
+            iv: string;
+        };
+        WechatLogin: {
+            /**
+             * @description The AppID of the mini program
+             * @example wx0123456789abcdef
+             */
+            appid: string;
+            /**
+             * @description What wx.login has given
+             * @example 0a1b2c3d4e5f
+             */
+            code: string;
+        };
+        WechatSession: {
+            /**
+             * Format: date-time
+             * @description When it ends (setting wechat.token_ttl)
+             */
+            expires_at: string;
+            /** @description A token of the user for Authorization: Bearer */
+            token: string;
+            /** @description The user */
+            user_id: string;
+        };
     };
     responses: {
         /** @description Conflict: archive_running, board_kind, bucket_hot */
@@ -4889,6 +4973,28 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"] & {
                     /** @enum {string} */
                     code: "board_kind" | "upload_address_limit";
+                };
+            };
+        };
+        /** @description Conflict: board_kind, wechat_session_expired */
+        BoardKindOrWechatSessionExpired: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Conflict",
+                 *       "status": 409,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "board_kind",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "board_kind" | "wechat_session_expired";
                 };
             };
         };
@@ -5537,6 +5643,30 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"] & {
                     /** @enum {string} */
                     code: "unauthenticated" | "upload_address_unknown";
+                };
+            };
+        };
+        /** @description Unauthorized: unauthenticated, wechat_code_invalid */
+        UnauthenticatedOrWechatCodeInvalid: {
+            headers: {
+                /** @description Bearer */
+                "WWW-Authenticate"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Unauthorized",
+                 *       "status": 401,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "unauthenticated",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "unauthenticated" | "wechat_code_invalid";
                 };
             };
         };
@@ -9818,6 +9948,86 @@ export interface operations {
             409: components["responses"]["UserExists"];
             413: components["responses"]["BodyTooLarge"];
             422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    logInByWeChat: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WechatLogin"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WechatSession"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["UnauthenticatedOrWechatCodeInvalid"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    uploadFromWeChat: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WechatDocument"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AcceptedTotals"];
+                };
+            };
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AcceptedTotals"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["BoardNotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["BoardKindOrWechatSessionExpired"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["DateClosedOrDateInFutureOrScoreOutOfRangeOrValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];

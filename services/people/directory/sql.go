@@ -157,9 +157,28 @@ func takeBack(tx *gorm.DB, key []byte, ids []string, rows []models.RowID) ([]mod
 	if err != nil || len(returned) == 0 {
 		return nil, err
 	}
-	return returned, tx.Exec(`UPDATE users SET requests_sent = e.requests_sent, requests_until = e.requests_until,
+	return returned, restoreLimits(tx, returned)
+}
+
+// restoreLimits gives users who have returned the limits that were kept. One statement.
+func restoreLimits(tx *gorm.DB, returned []models.RowID) error {
+	return tx.Exec(`UPDATE users SET requests_sent = e.requests_sent, requests_until = e.requests_until,
 			hidings = e.hidings, hidings_until = e.hidings_until
 		FROM erasures e WHERE e.returned_row = users.user_id AND users.user_id ?`, lists.Is(tx, returned)).Error
+}
+
+// Returned notes that erased users have returned to the row of a user, under another id than they had, and gives the user the
+// limits that were kept. Of those who have returned already, and of whom nothing is kept, it notes nothing. It is
+// part of the transaction tx. Two statements if there are any.
+func Returned(tx *gorm.DB, former []models.RowID, to models.RowID) error {
+	if len(former) == 0 {
+		return nil
+	}
+	noted := tx.Exec(`UPDATE erasures SET returned_row = ? WHERE row_id IN ? AND returned_row IS NULL AND id_hash IS NOT NULL`, to, former)
+	if noted.Error != nil || noted.RowsAffected == 0 {
+		return models.Wrap("note that a user has returned", noted.Error)
+	}
+	return models.Wrap("restore limits", restoreLimits(tx, []models.RowID{to}))
 }
 
 // noteReturned notes the rows to which erased ids have returned, and returns them. The erasure of

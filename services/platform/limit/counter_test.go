@@ -39,7 +39,7 @@ func TestCounters(t *testing.T) {
 		count(limit.Joins, "1", 1, true)
 		count(limit.Joins, "1", 1, false)
 		count(limit.Joins, "2", 2, true)
-		for _, kind := range []limit.Kind{limit.CallsOf, limit.CallsFrom, limit.Failures} {
+		for _, kind := range []limit.Kind{limit.CallsOf, limit.CallsFrom, limit.Failures, limit.Logins} {
 			count(kind, "1", 2, true)
 			count(kind, "1", 1, false)
 		}

@@ -30,17 +30,20 @@ type Limits struct {
 	Address int
 	// Join is about tries of invite codes by a user.
 	Join int
+	// Login is about logins from an address.
+	Login int
 }
 
 // Kind says which calls of a caller are counted together.
 type Kind string
 
-// The kinds of calls. The caller is a user, or for CallsFrom and Failures an address.
+// The kinds of calls. The caller is a user, or for CallsFrom, Failures and Logins an address.
 const (
 	CallsOf   Kind = "calls of a user"
 	CallsFrom Kind = "calls with a good token"
 	Failures  Kind = "calls without a good token"
 	Joins     Kind = "tries to join a group"
+	Logins    Kind = "logins"
 )
 
 // Counter counts calls.
@@ -52,9 +55,9 @@ type Counter interface {
 
 // Stats counts the work of this process.
 type Stats struct {
-	// Users, Addresses, Failures and Joins are the calls that were refused, by the limit that
+	// Users, Addresses, Failures, Joins and Logins are the calls that were refused, by the limit that
 	// they exceeded.
-	Users, Addresses, Failures, Joins atomic.Int64
+	Users, Addresses, Failures, Joins, Logins atomic.Int64
 	// Reports are the calls that were refused because others of the same user were running.
 	Reports atomic.Int64
 	// Uncounted are the calls that were let through because Redis did not answer, or because
@@ -70,6 +73,7 @@ type Service struct {
 	addresses *rule
 	failures  *rule
 	joins     *rule
+	logins    *rule
 	// reports are the running calls about many days, and exports those of them that are exports.
 	reports, exports *running
 	stats            Stats
@@ -94,6 +98,11 @@ func New(limits Limits, counter Counter, log *slog.Logger) *Service {
 		kind: Failures, perMinute: limits.Address, window: newWindow(limits.Address),
 		refusal: "this address calls too often without a good token", refused: &s.stats.Failures,
 		often: "calls without a good token from one address are often refused",
+	}
+	s.logins = &rule{
+		kind: Logins, perMinute: limits.Login, window: newWindow(limits.Login),
+		refusal: "people log in too often from this address", refused: &s.stats.Logins,
+		often: "logins from one address are often refused; many people may share it, or it is a proxy that http.trusted_proxies lacks",
 	}
 	return s
 }
@@ -161,6 +170,16 @@ func named(network string) string {
 // about every try: each may be a guess. If Redis does not answer, the try is let through.
 func (s *Service) TakeJoin(ctx context.Context, user models.UserID) error {
 	return s.await(ctx, s.take(ctx, s.joins, string(user), time.Now(), nil))
+}
+
+// TakeLogin counts a login from an address ("" for one that is not limited), and returns CodeRateLimited if there are too
+// many. It costs what Take costs, and calls through what Take does.
+func (s *Service) TakeLogin(ctx context.Context, address string) error {
+	network := Network(address)
+	if network == "" {
+		return nil
+	}
+	return s.await(ctx, s.take(ctx, s.logins, network, time.Now(), nil))
 }
 
 // await waits for the counts of a call, for at most countTimeout, and returns

@@ -36,6 +36,8 @@ func (c *RedisCounter) Count(ctx context.Context, kind Kind, caller string, perM
 		key = c.keys.AddressFailures(caller)
 	case Joins:
 		key = c.keys.GroupJoins(models.UserID(caller))
+	case Logins:
+		key = c.keys.AddressLogins(caller)
 	}
 	result, err := c.limiter.AllowN(ctx, key, redis_rate.PerMinute(perMinute), n)
 	if err != nil {

@@ -1,0 +1,21 @@
+// Package wechat lets mini programs of WeChat log in and upload steps without a backend of their own.
+//
+// A login exchanges the code of wx.login for the person's openid and session key, and answers with a token of this
+// service. The key decrypts what wx.getWeRunData gives to the mini program. It is stored encrypted, and is
+// answered to nobody.
+//
+// # People
+//
+// A person is found by openid, then by unionid, which is the same in all mini programs of an account of
+// the open platform. Otherwise a user is made, whose id is the unionid, or the openid without one. The
+// mapping names the row id, so that a renamed user stays the same person. An erasure keeps hashes of the openids
+// and the unionid: what others have decided about the user holds again when the person returns, in another
+// of these mini programs, too.
+//
+// # Steps
+//
+// The document is encrypted with AES-128 in CBC mode and not signed. Whoever learns why a changed one is refused can
+// decrypt and make others in some thousand attempts. So all failures have the same answer, after the same
+// time, and a session key is used for 20 failures at most: one statement counts a failure before the document
+// is decrypted, and a success gives it back.
+package wechat

@@ -1,0 +1,141 @@
+package wechat
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"stepboard/models"
+)
+
+const (
+	// exchangeTimeout bounds a call of WeChat, from connecting to the end of the answer.
+	exchangeTimeout = 3 * time.Second
+	// maxAnswer is how much of an answer is read, in bytes.
+	maxAnswer = 64 << 10
+	// keySize is the size of a session key, in bytes.
+	keySize = 16
+)
+
+// The codes of WeChat's answers that matter here. Others, such as -1 for busy, may be over soon.
+const (
+	answerBadAppID   = 40013
+	answerBadCode    = 40029
+	answerBadSecret  = 40125
+	answerUsedCode   = 40163
+	answerBlocked    = 40226
+	answerTooOften   = 45011
+	tooOftenWait     = time.Minute
+	exchangePath     = "/sns/jscode2session"
+	exchangeGrant    = "authorization_code"
+	maxConnsToWeChat = maxLogins
+)
+
+// errRefused means that WeChat knows the appid or the secret of a mini program not.
+var errRefused = errors.New("the appid or the secret is wrong")
+
+// identity is who has logged in.
+type identity struct {
+	openID  string
+	unionID string // "" without an account of the open platform
+	key     []byte
+}
+
+// userID returns the id of a user that is made for the person.
+func (i identity) userID() models.UserID {
+	if i.unionID != "" {
+		return models.UserID(i.unionID)
+	}
+	return models.UserID(i.openID)
+}
+
+// client asks WeChat. Safe for concurrent use.
+type client struct {
+	url  string
+	http *http.Client
+}
+
+// newClient returns a client of the API at an address. It follows no redirects.
+func newClient(address string) *client {
+	return &client{strings.TrimSuffix(address, "/"), &http.Client{
+		Timeout:       exchangeTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: maxConnsToWeChat, IdleConnTimeout: time.Minute,
+			MaxResponseHeaderBytes: maxAnswer,
+		},
+	}}
+}
+
+// answer is WeChat's, whatever its status.
+type answer struct {
+	Code       int    `json:"errcode"`
+	Text       string `json:"errmsg"`
+	OpenID     string `json:"openid"`
+	UnionID    string `json:"unionid"`
+	SessionKey string `json:"session_key"`
+}
+
+// exchange exchanges a code of wx.login. Errors: CodeWeChatCode, CodeForbidden, CodeRateLimited, errRefused; others
+// mean that WeChat is away. None of them has the code or the secret in its text.
+func (c *client) exchange(ctx context.Context, app App, code string) (identity, error) {
+	query := url.Values{"appid": {app.ID}, "secret": {app.Secret}, "js_code": {code}, "grant_type": {exchangeGrant}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+exchangePath+"?"+query.Encode(), http.NoBody)
+	if err != nil {
+		return identity{}, errors.New("wechat.api_url is no address") // the error has the whole address
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return identity{}, fmt.Errorf("ask WeChat: %w", withoutURL(err))
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err != nil {
+		return identity{}, fmt.Errorf("read WeChat's answer: %w", withoutURL(err))
+	}
+	var a answer
+	if len(body) > maxAnswer || json.Unmarshal(body, &a) != nil { // its error could have a part of a key
+		return identity{}, fmt.Errorf("WeChat has answered with status %d and what is no answer to a code", response.StatusCode)
+	}
+	return a.identity()
+}
+
+// withoutURL returns an error of net/http without the address, which has the secret and the code.
+func withoutURL(err error) error {
+	var with *url.Error
+	for errors.As(err, &with) {
+		err = with.Err
+	}
+	return err
+}
+
+// identity returns who has logged in by an answer.
+func (a *answer) identity() (identity, error) {
+	switch a.Code {
+	case 0:
+	case answerBadCode, answerUsedCode:
+		return identity{}, models.Errorf(models.CodeWeChatCode, "WeChat does not take this code: call wx.login again and send the new one at once")
+	case answerBlocked:
+		return identity{}, models.Errorf(models.CodeForbidden, "WeChat has blocked this person")
+	case answerTooOften:
+		return identity{}, &models.Error{Code: models.CodeRateLimited, Message: "this person logs in too often for WeChat", Wait: tooOftenWait}
+	case answerBadAppID, answerBadSecret:
+		return identity{}, fmt.Errorf("%w (errcode %d)", errRefused, a.Code)
+	default:
+		return identity{}, fmt.Errorf("WeChat has answered with errcode %d", a.Code)
+	}
+	who := identity{openID: a.OpenID, unionID: a.UnionID}
+	var err error
+	who.key, err = base64.StdEncoding.DecodeString(a.SessionKey)
+	if err != nil || len(who.key) != keySize || !models.UserID(a.OpenID).Valid() || a.UnionID != "" && !models.UserID(a.UnionID).Valid() {
+		return identity{}, errors.New("WeChat has answered without a good openid and session key")
+	}
+	return who, nil
+}

@@ -1,0 +1,261 @@
+package wechat
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"stepboard/internal/pause"
+	"stepboard/models"
+	"stepboard/services/boards/ingest"
+)
+
+const (
+	// maxLogins is how many codes a process exchanges at the same time.
+	maxLogins = 32
+	// refusalTime is how long the answer about a document that can't be read takes, whatever is wrong with it.
+	refusalTime = 100 * time.Millisecond
+	// returnTimeout bounds how long a login waits until what was kept of an erased user is moved. A job
+	// moves it otherwise.
+	returnTimeout = 5 * time.Second
+)
+
+// App is a mini program.
+type App struct {
+	ID, Secret string
+	// Board takes the steps: a daily board whose days are those of China.
+	Board string
+}
+
+// Uploads takes the totals of a user. Implemented by ingest.Service.
+type Uploads interface {
+	Accept(ctx context.Context, board string, uploads []ingest.Upload) ([]ingest.Accepted, []*ingest.ItemError, error)
+}
+
+// Returner moves what was kept of erased users to the rows under which they have returned. Implemented by
+// erasure.Service.
+type Returner interface {
+	Return(ctx context.Context, rows []models.RowID) error
+}
+
+// Options holds what a Service is built on.
+type Options struct {
+	Apps []App
+	// URL is the address of WeChat's API.
+	URL       string
+	Store     *Store
+	Directory models.Users
+	Uploads   Uploads
+	Returner  Returner
+	// Sign returns a token of a user that is valid from now on, and when it ends.
+	Sign func(user models.UserID, now time.Time) (token string, expires time.Time, err error)
+	// Secret is what the key of session keys is derived from.
+	Secret []byte
+	// Clock is the machine's: that of WeChat, whatever the service's clock is set to.
+	Clock models.Clock
+	Log   *slog.Logger
+}
+
+// Stats counts the calls of this process by their result.
+type Stats struct {
+	// LoggedIn, BadCode, Blocked and Limited are logins as WeChat has answered them. Refused are those for
+	// which it has refused the appid or the secret, and Unavailable those without a good answer.
+	LoggedIn, BadCode, Blocked, Limited, Refused, Unavailable atomic.Int64
+	// Read and Unread are documents.
+	Read, Unread atomic.Int64
+}
+
+// Service logs people of mini programs in and takes their steps. Safe for concurrent use.
+type Service struct {
+	o      Options
+	apps   map[string]App
+	wechat *client
+	sealer *sealer
+	logins chan struct{} // a place for each that runs
+	stats  Stats
+}
+
+// New returns a service. The secret may be empty if there are no apps.
+func New(o Options) (*Service, error) {
+	sealer, err := newSealer(o.Secret)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{o: o, apps: make(map[string]App, len(o.Apps)), wechat: newClient(o.URL), sealer: sealer, logins: make(chan struct{}, maxLogins)}
+	for _, a := range o.Apps {
+		s.apps[a.ID] = a
+	}
+	return s, nil
+}
+
+// Stats returns the counts of this process.
+func (s *Service) Stats() *Stats { return &s.stats }
+
+// app returns a mini program by its appid, or CodeValidationFailed.
+func (s *Service) app(appid string) (App, error) {
+	a, ok := s.apps[appid]
+	if !ok {
+		return App{}, models.Invalid("body.appid", "is no appid of wechat.apps")
+	}
+	return a, nil
+}
+
+// Session is what a login gives to a mini program.
+type Session struct {
+	Token   string
+	Expires time.Time
+	User    models.UserID
+}
+
+// LogIn exchanges the code of wx.login for a session, and creates the user if necessary. Errors:
+// CodeValidationFailed for an appid that is not known, CodeWeChatCode, CodeForbidden if WeChat has blocked the
+// person, CodeRateLimited if the person logs in too often for WeChat, CodeUnavailable otherwise. One call of
+// WeChat of at most three seconds, a query and a transaction of three statements.
+func (s *Service) LogIn(ctx context.Context, appid, code string) (Session, error) {
+	app, err := s.app(appid)
+	if err != nil {
+		return Session{}, err
+	}
+	select {
+	case s.logins <- struct{}{}:
+		defer func() { <-s.logins }()
+	default:
+		s.stats.Unavailable.Add(1)
+		return Session{}, models.Unavailable("log in by WeChat", errors.New("too many log in at the same time"))
+	}
+	who, err := s.wechat.exchange(ctx, app, code)
+	s.count(err)
+	if err != nil {
+		if errors.Is(err, errRefused) {
+			s.o.Log.ErrorContext(ctx, "WeChat refuses a mini program of wechat.apps", "appid", appid, "error", err)
+		}
+		return Session{}, models.Public("log in by WeChat", err)
+	}
+	// A login that WeChat has counted is stored, even if the client is gone: the key before is not valid any more.
+	user, err := s.store(context.WithoutCancel(ctx), app, who)
+	if err != nil {
+		return Session{}, models.Public("store a login by WeChat", err)
+	}
+	token, expires, err := s.o.Sign(user, s.o.Clock())
+	return Session{token, expires, user}, err
+}
+
+// count counts the answer to a code.
+func (s *Service) count(err error) {
+	counter := &s.stats.Unavailable
+	switch code := models.CodeOf(err); {
+	case err == nil:
+		counter = &s.stats.LoggedIn
+	case errors.Is(err, errRefused):
+		counter = &s.stats.Refused
+	case code == models.CodeWeChatCode:
+		counter = &s.stats.BadCode
+	case code == models.CodeForbidden:
+		counter = &s.stats.Blocked
+	case code == models.CodeRateLimited:
+		counter = &s.stats.Limited
+	}
+	counter.Add(1)
+}
+
+// store stores a login, and returns the user.
+func (s *Service) store(ctx context.Context, app App, who identity) (models.UserID, error) {
+	known, err := s.o.Store.find(ctx, app.ID, who)
+	if err != nil {
+		return "", err
+	}
+	row, user := known.row, known.user
+	if row == 0 {
+		user = who.userID()
+		rows, err := s.o.Directory.Ensure(ctx, user)
+		if err != nil {
+			return "", err
+		}
+		row = rows[0]
+	}
+	same := func(stored []byte) bool {
+		key, ok := s.sealer.open(app.ID, who.openID, stored)
+		return ok && string(key) == string(who.key)
+	}
+	m := mapping{AppID: app.ID, OpenID: who.openID, UnionID: who.unionID, Row: row, Key: s.sealer.seal(app.ID, who.openID, who.key)}
+	returned, err := s.o.Store.put(ctx, m, known.row == 0, same)
+	if err != nil {
+		return "", err
+	}
+	if returned {
+		ctx, cancel := context.WithTimeout(ctx, returnTimeout)
+		defer cancel()
+		if err := s.o.Returner.Return(ctx, []models.RowID{row}); err != nil {
+			s.o.Log.WarnContext(ctx, "what was kept of an erased user holds again later", "error", err)
+		}
+	}
+	return user, nil
+}
+
+// Steps is what has become of the steps of a document.
+type Steps struct {
+	Board    string
+	Uploads  []ingest.Upload
+	Accepted []ingest.Accepted
+	Rejected []*ingest.ItemError
+}
+
+// Upload takes what wx.getWeRunData has given to a mini program: of each day in China the largest total, oldest
+// first. Errors: CodeValidationFailed for an appid that is not known, those of Uploads.Accept, and
+// CodeWeChatSession for whatever can't be read, after a tenth of a second. Three statements, and what Accept costs.
+func (s *Service) Upload(ctx context.Context, user models.UserID, appid, encryptedData, iv string) (Steps, error) {
+	began := time.Now()
+	app, err := s.app(appid)
+	if err != nil {
+		return Steps{}, err
+	}
+	days, err := s.read(ctx, user, app, encryptedData, iv)
+	if err != nil {
+		return Steps{}, models.Public("read steps of WeChat", err)
+	}
+	if days == nil {
+		s.stats.Unread.Add(1)
+		if err := pause.For(ctx, time.Until(began.Add(refusalTime))); err != nil {
+			return Steps{}, err
+		}
+		return Steps{}, models.Errorf(models.CodeWeChatSession, "the WeChat session has expired: log in again and repeat this once")
+	}
+	s.stats.Read.Add(1)
+	steps := Steps{Board: app.Board}
+	for _, d := range days {
+		steps.Uploads = append(steps.Uploads, ingest.Upload{User: user, Date: d.date, Score: d.steps})
+	}
+	steps.Accepted, steps.Rejected, err = s.o.Uploads.Accept(ctx, app.Board, steps.Uploads)
+	return steps, err
+}
+
+// read decrypts a document with the key of a user's session. It returns nil for whatever can't be read.
+func (s *Service) read(ctx context.Context, user models.UserID, app App, encryptedData, iv string) ([]day, error) {
+	row, err := s.o.Directory.FindOne(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	session, err := s.o.Store.attempt(ctx, app.ID, row)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := s.sealer.open(app.ID, session.OpenID, session.Key)
+	if !ok {
+		key = unknownKey() // the same work, as another answer would say whether there is a session
+	}
+	days, err := readSteps(app.ID, key, encryptedData, iv, s.o.Clock())
+	if err != nil || !ok {
+		return nil, nil //nolint:nilerr // why it can't be read must not be known
+	}
+	return days, s.o.Store.succeed(ctx, session)
+}
+
+// unknownKey returns a key that nobody has.
+func unknownKey() []byte {
+	key := make([]byte, keySize)
+	_, _ = rand.Read(key) // never fails
+	return key
+}
