@@ -83,6 +83,7 @@ func (w *world) step() {
 	w.phoneSomething()
 	w.shipSomething()
 	w.compete()
+	w.weChatSomething()
 	if w.failure != nil {
 		w.failf("%v", w.failure)
 	}

@@ -74,6 +74,7 @@ type world struct {
 	phoning *rand.Rand
 	phones  []*phone
 	copies  copies
+	wechat  *wechat
 	// competing decides the steps about competitions, likewise.
 	competing competitions
 	backup    map[string]key // of the boards' Redis
@@ -127,7 +128,7 @@ func (w *world) note(format string, args ...any) {
 }
 
 // randomText matches the parts of answers that are random: they differ between two runs of a seed.
-var randomText = regexp.MustCompile(`"(next_cursor|invite_code|join_code|group_id|key|path|name|members|my_team)":("[^"]*"|\d+|\{"rank":\d+)`)
+var randomText = regexp.MustCompile(`"(next_cursor|invite_code|join_code|group_id|key|path|name|members|my_team|token)":("[^"]*"|\d+|\{"rank":\d+)`)
 
 // must ends the run if an operation without faults has failed.
 func must[T any](value T, err error) T {
@@ -151,7 +152,7 @@ func newWorld(t testing.TB, store string, seed uint64) *world {
 		queued: random.IntN(2) == 0, shards: 1 + random.IntN(2), near: random.IntN(2) == 0, receiver: newReceiver(),
 		tokens: make(map[string]string), names: make(map[string]string), rows: make(map[models.UserID]models.RowID),
 		groupIDs: make(map[string]string), operations: make(map[string]int), walking: rand.New(rand.NewPCG(seed, 1)), contesting: rand.New(rand.NewPCG(seed, 2)), holding: rand.New(rand.NewPCG(seed, 3)), phoning: rand.New(rand.NewPCG(seed, 4)),
-		holds: newHoldings(), copies: newCopies(seed), competing: newCompetitions(seed),
+		holds: newHoldings(), copies: newCopies(seed), competing: newCompetitions(seed), wechat: newWeChat(seed),
 	}
 	check(w.boards.Start())
 	check(w.queue.Start())
@@ -280,6 +281,7 @@ func (w *world) config(r *replica) config.Config {
 	for _, c := range w.contests {
 		cfg.Boards = append(cfg.Boards, c.setting(w))
 	}
+	w.wechat.settings(&cfg)
 	cfg.Rankings.MaxStaleness = r.staleness
 	cfg.Webhooks = []config.Webhook{w.receiver.target()}
 	if w.queued {
@@ -376,6 +378,7 @@ func (w *world) close() {
 	w.boards.Close()
 	w.queue.Close()
 	w.receiver.server.Close()
+	w.wechat.server.Close()
 }
 
 // token returns a token of a user, or of a scope.

@@ -17,8 +17,8 @@ type erasedRow struct {
 
 func (erasedRow) TableName() string { return "wechat_erased" }
 
-// Subject returns what is stored of people of mini programs. An erasure removes it and keeps hashes, as long as anything
-// else is kept for the user's return. Exports have no keys.
+// Subject returns what is stored of people of mini programs. An erasure removes it and keeps hashes until the user returns,
+// as long as anything else is kept for that. Exports have no keys.
 func (s *Store) Subject() models.Subject {
 	return models.Subject{
 		Name: "WeChat", Tables: []string{"wechat_users"},
@@ -27,12 +27,16 @@ func (s *Store) Subject() models.Subject {
 			Name: "wechat", Key: []string{"appid", "openid"},
 			Query: `SELECT appid, openid, unionid, created_at FROM wechat_users WHERE user_id = ?`,
 		}},
-		Return: func(context.Context, models.RowID, models.RowID) error { return nil },
+		Return: func(ctx context.Context, from, _ models.RowID) error { return s.forget(ctx, from) },
 		Keeps:  func(context.Context, models.RowID) (bool, error) { return false, nil },
-		Forget: func(ctx context.Context, user models.RowID) error {
-			return s.db.WithContext(ctx).Where("row_id = ?", user).Delete(&erasedRow{}).Error
-		},
+		Forget: s.forget,
 	}
+}
+
+// forget removes the hashes of an erased user.
+func (s *Store) forget(ctx context.Context, user models.RowID) error {
+	err := s.db.WithContext(ctx).Where("row_id = ?", user).Delete(&erasedRow{}).Error
+	return models.Wrap("forget a person of WeChat", err)
 }
 
 // erase removes the mappings of a user and keeps their hashes. It returns the number of mappings.
