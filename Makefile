@@ -5,10 +5,11 @@
 # make test    runs all tests. Needs also a C compiler, npm's registry and the programs
 #              below; as root on Debian it installs them.
 # make lint    checks format, go vet, golangci-lint and the layout of packages.
-#              Needs Go and, for the page's code, Node's npx. The first run
+#              Needs Go and, for JavaScript, Node's npx. The first run
 #              compiles golangci-lint, which takes minutes.
 # make generate  writes the files anew that are generated or copied: the page of settings,
-#              the types of the client, the client and the libraries that the page loads.
+#              the types of the client, the client that the page and the mini program load,
+#              and the libraries of the page.
 #              Needs Go, Node and npm.
 # make format  formats the Go code and the page's code. Needs the same.
 # make pictures  makes the pictures of the documents from the demo. Needs what make test
@@ -29,6 +30,7 @@
 GO ?= go
 PRETTIER = npx --yes prettier@3.10.1
 CLIENT = clients/typescript
+MINIPROGRAM = clients/miniprogram/program
 GOLANGCI_LINT = $(GO) tool -modfile=tools/golangci-lint/go.mod golangci-lint
 
 # Gin's msgpack codec, which nothing here uses, takes half a minute to compile.
@@ -87,18 +89,23 @@ test: build client
 	$(TEST_AS_BUILT) -count=1 -timeout=20m -run '^($(TESTS_OF_TAGGED))$$' $(addprefix ./,$(sort $(dir $(TAGGED))))
 	$(TEST_AS_BUILT) -run '^$$' -bench . -benchtime 1x -skip '$(LONG_BENCHMARKS)' $(BENCHMARKED)
 
+# Prettier leaves lines long that it can't break, and does not know WXML.
+SHORT_LINES = $(foreach kind,js css html,$(wildcard web/page/*.$(kind) web/console/*.$(kind))) \
+	$(foreach kind,js wxml wxss,$(wildcard $(foreach folder,. parts pages/*,$(MINIPROGRAM)/$(folder)/*.$(kind))))
+
 lint:
-	$(PRETTIER) --check web $(CLIENT)
-	@! LC_ALL=C.UTF-8 grep -nE '.{121}' $(foreach kind,js css html,$(wildcard web/page/*.$(kind) web/console/*.$(kind))) || { echo "lines of more than 120 characters"; exit 1; }
+	$(PRETTIER) --check web clients
+	@! LC_ALL=C.UTF-8 grep -nE '.{121}' $(SHORT_LINES) || { echo "lines of more than 120 characters"; exit 1; }
 	$(GOLANGCI_LINT) run --allow-parallel-runners ./...
 
 generate: client
 	$(GO) generate ./...
 	cd web && npm run vendor
 	cd $(CLIENT) && npm run generate && node build.mjs ../../web/page/vendor/stepboard.js
+	cd $(CLIENT) && node build.mjs ../../$(MINIPROGRAM)/vendor/stepboard.js miniprogram
 
 format:
-	$(PRETTIER) --write web $(CLIENT)
+	$(PRETTIER) --write web clients
 	$(GOLANGCI_LINT) fmt
 
 pictures: build

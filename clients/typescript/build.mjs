@@ -1,22 +1,29 @@
-// node build.mjs FILE bundles the client into a module for the page. Without a file it builds dist/, what
-// the npm package has: a module and a CommonJS module, each with its types and a source map.
+// node build.mjs FILE bundles the client into a module for the page; node build.mjs FILE miniprogram, into a
+// CommonJS module for the mini program. Without a file it builds dist/, what the npm package has: a module and
+// a CommonJS module, each with its types and a source map.
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, cpSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { build } from 'esbuild';
 
-const [page] = process.argv.slice(2);
+const [file, miniProgram] = process.argv.slice(2);
 const bundle = (outfile, format) =>
   build({
     entryPoints: ['src/index.ts'],
     outfile,
     bundle: true,
     minify: true,
-    sourcemap: !page,
+    sourcemap: !file,
     format,
     target: 'es2020',
-    plugins: page ? [withoutUploads] : [],
+    plugins: file ? [withoutUploads] : [],
+    ...(miniProgram && withoutGlobalThis),
   });
-// The page uploads nothing, and what is loaded first should be small.
+// Some phones' mini programs have no globalThis. Timers are what the client takes from it there.
+const withoutGlobalThis = {
+  define: { globalThis: 'platformOfMiniProgram' },
+  banner: { js: 'const platformOfMiniProgram = { setTimeout, clearTimeout };' },
+};
+// The page and the mini program upload nothing by it, and what is loaded first should be small.
 const withoutUploads = {
   name: 'without uploads',
   setup: ({ onResolve, onLoad }) => {
@@ -27,8 +34,8 @@ const withoutUploads = {
   },
 };
 
-if (page) {
-  await bundle(page, 'esm');
+if (file) {
+  await bundle(file, miniProgram ? 'cjs' : 'esm');
 } else {
   rmSync('dist', { recursive: true, force: true });
   await bundle('dist/index.js', 'esm');
