@@ -143,14 +143,21 @@ const problemsByCode = {
   group_full: 'full',
   group_limit: 'full',
   not_found: 'gone',
-  validation_failed: 'text',
   wechat_code_invalid: 'login',
+};
+const problemsByLocation = {
+  'body.invite_code': 'gone',
+  'body.name': 'text',
+  'body.nickname': 'text',
+  'path.code': 'gone',
 };
 const problemsByStatus = { 0: 'offline', 401: 'login', 403: 'refused', 429: 'busy' };
 
 /** problem returns what to say about a StepboardError. */
-const problem = ({ code, status }) =>
-  texts.problems[problemsByCode[code] ?? problemsByStatus[status] ?? 'other'];
+const problem = ({ code, locations, status }) =>
+  texts.problems[
+    problemsByLocation[locations[0]] ?? problemsByCode[code] ?? problemsByStatus[status] ?? 'other'
+  ];
 
 /** dayOf returns how to write a date such as 2026-11-20. */
 function dayOf(date) {

@@ -239,6 +239,9 @@ test('A group is made, shared, joined by card and by code, and left', async () =
 
   const third = await withName('小周', 4000);
   await third.tab('我');
+  third.type('邀请码', '不对');
+  await third.tap('加入');
+  assert.deepEqual(third.toasts, ['邀请已失效。']);
   third.type('邀请码', ` ${code} `);
   await third.tap('加入');
   await third.until('周末徒步 3 人');
