@@ -199,6 +199,7 @@ test('A card makes two people friends, who see each other', async () => {
   await guest.until('1 阿 阿珍 7,000 2 阿 阿杰 6,000');
   await host.until('1 阿 阿珍 7,000 2 阿 阿杰 6,000');
   await host.until('第 2 名，共 2 人');
+  assert.deepEqual(host.textsOf('mine'), ['2 阿 阿杰 6,000']);
   assert.ok(!guest.text().includes('邀请'));
 
   guest.hide();
@@ -214,6 +215,9 @@ test('A card makes two people friends, who see each other', async () => {
   await other.until('阿杰邀请你成为好友');
   await other.tap('忽略');
   assert.ok(!other.text().includes('邀请你'));
+  other.hide();
+  await other.show();
+  assert.ok(!other.text().includes('邀请你'), 'what was ignored comes back');
   other.hide();
   await other.show('/pages/today/today?friend=AAAAAAAAAAAAAAAA');
   assert.deepEqual(other.toasts, ['邀请已失效。']);

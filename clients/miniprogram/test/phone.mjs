@@ -28,6 +28,7 @@ export class Phone {
   #timers = new Set();
   #app;
   #page; // what is in front
+  #query = {}; // how the program was entered
   #loaded = new Map();
 
   constructor({ service, wechat, appid, board, person, language = 'zh_CN', data = {} }) {
@@ -42,18 +43,20 @@ export class Phone {
     this.#loaded.clear();
     this.#require(join(program, 'app.js'));
     const [page, query] = this.#split(path);
+    this.#query = query;
     this.#app.onLaunch?.({ path: page, query });
     this.#app.onShow?.({ path: page, query });
     await this.#show(page, query);
   }
 
-  // hide puts the program into the background, and show brings it back, maybe by a card.
+  // hide puts the program into the background. show brings it back, by a card or with the query that it had.
   hide() {
     this.#page.onHide?.();
     this.#app.onHide?.();
   }
   async show(path) {
-    const [page, query] = path ? this.#split(path) : [this.#page.path, this.#loaded.query ?? {}];
+    const [page, query] = path ? this.#split(path) : [this.#page.path, this.#query];
+    this.#query = query;
     this.#app.onShow?.({ path: page, query });
     await this.#show(page, query);
   }
@@ -246,6 +249,13 @@ export class Phone {
   }
   text() {
     return textOf(this.tree());
+  }
+
+  // textsOf returns the text of each element with a class.
+  textsOf(name) {
+    return [...elements(this.tree())]
+      .filter(({ attributes }) => attributes.class?.split(' ').includes(name))
+      .map(({ children }) => textOf(children));
   }
 
   // #find returns the element in front whose text is this, and that has one of these attributes.
