@@ -1,14 +1,6 @@
-const { words } = require('./texts.js');
-
 App({
   // What a shared card has brought: { kind: 'friend' or 'group', code }, until a page has dealt with it.
   invitation: null,
-
-  onLaunch() {
-    [words.today, words.history, words.me].forEach((text, index) =>
-      wx.setTabBarItem({ index, text }),
-    );
-  },
 
   // Also when a card is opened while the program runs. Coming back brings the same query again.
   onShow({ query }) {

@@ -29,6 +29,14 @@ function rankingOf({ entries, me, total }) {
   };
 }
 
+/** label writes the title of the page in front and the tabs in the language of the phone. */
+function label(title) {
+  wx.setNavigationBarTitle({ title });
+  [words.today, words.history, words.me].forEach((text, index) =>
+    wx.setTabBarItem({ index, text }),
+  );
+}
+
 const say = (title) => wx.showToast({ title, icon: 'none' });
 
 /** attempt does what the user has asked for, and says so if that fails. It returns whether it was done. */
@@ -48,4 +56,4 @@ const card = (title, kind, code) => ({
   path: code ? `/pages/today/today?${kind}=${code}` : '/pages/today/today',
 });
 
-module.exports = { attempt, card, formatted, rankingOf, say };
+module.exports = { attempt, card, formatted, label, rankingOf, say };

@@ -12,6 +12,7 @@ const {
   APPID: appid,
   BOARD: board,
   REFUSED_TOKEN: refusedToken,
+  CONTROL: control,
 } = process.env;
 
 const phones = [];
@@ -40,6 +41,9 @@ async function withName(name, ...steps) {
   await phone.until(steps[0].toLocaleString('en'));
   return phone;
 }
+
+// asked returns how many codes the service has exchanged at WeChat.
+const asked = async () => Number(await (await fetch(control)).text());
 
 const sessions = 'POST /v1/wechat/sessions';
 const uploads = 'POST /v1/wechat/steps';
@@ -109,24 +113,28 @@ test('Who has not agreed to the privacy declaration can try again, as when WeCha
 
 test('After another session key there is one login and one repetition', async () => {
   const phone = await withName('小刚', 700);
+  const before = await asked();
   await phone.replaceKey();
   phone.days[0].step = 800;
   phone.hide();
   await phone.show();
   await phone.until('小刚 800');
   assert.equal(phone.counts.login, 2);
+  assert.equal(await asked(), before + 1);
   assert.equal(phone.counts[uploads], 3);
 });
 
 test('Steps that can not be read after another login either are not tried in a loop', async () => {
   const phone = await withName('小芳', 900);
   const { login } = phone.counts;
+  const before = await asked();
   const sent = phone.counts[uploads];
   phone.encryptsFor = 'wx-another';
   phone.hide();
   await phone.show();
   await phone.until('这次没能读取你的步数');
   assert.equal(phone.counts.login, login + 1);
+  assert.equal(await asked(), before + 1);
   assert.equal(phone.counts[uploads], sent + 2);
   const polls = phone.counts[`GET /v1/boards/${board}/friends`];
   await phone.until(() => phone.counts[`GET /v1/boards/${board}/friends`] > polls + 1);
@@ -172,6 +180,30 @@ test('A session that has ended, or is refused, is replaced by one login', async 
   assert.equal(phone.counts[sessions], 3);
   await restart({});
   assert.equal(phone.counts[sessions], 3);
+});
+
+test('What WeChat says of a login is said, and whether to try again', async (t) => {
+  const answer = (errcode) => fetch(`${control}/?errcode=${errcode}`, { method: 'POST' });
+  t.after(() => answer(''));
+  for (const [errcode, text, again] of [
+    [40226, '微信限制了这个账号', true],
+    [40029, '登录没有成功', true],
+    [45011, '请求太多', false],
+    [40125, '服务暂时无法使用', false],
+    [-1, '服务暂时无法使用', false],
+  ]) {
+    await answer(errcode);
+    const phone = someone(10);
+    await phone.launch();
+    await phone.until(text);
+    assert.equal(phone.text().includes('重试'), again, errcode);
+    if (errcode !== 45011) {
+      await answer('');
+      if (again) await phone.tap('重试');
+      await phone.until('和好友比比步数');
+    }
+    phone.close();
+  }
 });
 
 test('A hidden page does not poll', async () => {

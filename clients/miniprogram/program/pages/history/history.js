@@ -1,6 +1,6 @@
 const { board, client } = require('../../service.js');
 const { dayOf, problem, words } = require('../../texts.js');
-const { attempt, formatted, rankingOf } = require('../../view.js');
+const { attempt, formatted, label, rankingOf } = require('../../view.js');
 
 Page({
   data: {
@@ -14,7 +14,7 @@ Page({
   },
 
   onLoad() {
-    wx.setNavigationBarTitle({ title: words.history });
+    label(words.history);
   },
 
   onShow() {

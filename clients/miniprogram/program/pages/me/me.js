@@ -1,6 +1,6 @@
 const service = require('../../service.js');
 const texts = require('../../texts.js');
-const { attempt, card, say } = require('../../view.js');
+const { attempt, card, label, say } = require('../../view.js');
 
 const { words } = texts;
 
@@ -25,7 +25,7 @@ Page({
   },
 
   onLoad() {
-    wx.setNavigationBarTitle({ title: words.me });
+    label(words.me);
   },
 
   onShow() {

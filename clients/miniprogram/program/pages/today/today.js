@@ -1,6 +1,6 @@
 const service = require('../../service.js');
 const texts = require('../../texts.js');
-const { attempt, card, rankingOf, say } = require('../../view.js');
+const { attempt, card, label, rankingOf, say } = require('../../view.js');
 
 const GROUP = 'group';
 
@@ -24,7 +24,7 @@ Page({
   },
 
   onLoad() {
-    wx.setNavigationBarTitle({ title: texts.words.today });
+    label(texts.words.today);
     this.setData({ group: wx.getStorageSync(GROUP) });
   },
 
