@@ -107,12 +107,9 @@ const groups = async () => (await client.call('GET', '/v1/groups')).groups;
 async function inviter({ kind, code }) {
   const path = { code };
   if (kind === 'friend') {
-    const {
-      nickname,
-      friends,
-      user_id: id,
-    } = await client.call('GET', '/v1/friends/invites/{code}', { path });
-    return { name: nickname, group: '', settled: friends || id === userId() };
+    const host = await client.call('GET', '/v1/friends/invites/{code}', { path });
+    const settled = host.friends || host.user_id === userId();
+    return { name: host.nickname, group: '', settled };
   }
   const { nickname, name, member } = await client.call('GET', '/v1/group-invites/{code}', { path });
   return { name: nickname, group: name, settled: member };

@@ -30,6 +30,7 @@ const chinese = {
     joinGroup: '加入',
     share: '邀请',
     leave: '退出',
+    members: '人',
     cancel: '取消',
     confirm: '确定',
     erase: '删除我的数据',
@@ -45,7 +46,6 @@ const chinese = {
     unreadable: '这次没能读取你的步数，请稍后再试。',
     failed: '微信没有提供步数。请确认已开启微信运动。',
   },
-  members: (count) => `${count} 人`,
   place: (rank, total) => `第 ${rank} 名，共 ${total} 人`,
   day: (month, day, weekday) => `${month}月${day}日 周${'日一二三四五六'[weekday]}`,
   invitation: (name, group) =>
@@ -98,6 +98,7 @@ const english = {
     joinGroup: 'Join',
     share: 'Invite',
     leave: 'Leave',
+    members: 'joined',
     cancel: 'Cancel',
     confirm: 'OK',
     erase: 'Delete my data',
@@ -113,7 +114,6 @@ const english = {
     unreadable: 'Your steps could not be read this time. Try again later.',
     failed: 'WeChat gave no steps. Please check that WeRun is on.',
   },
-  members: (count) => `${count}`,
   place: (rank, total) => `${rank} of ${total}`,
   day: (month, day, weekday) =>
     `${['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'][weekday]} ${month}/${day}`,
@@ -154,7 +154,7 @@ const problemsByLocation = {
 const problemsByStatus = { 0: 'offline', 401: 'login', 403: 'refused', 429: 'busy' };
 
 /** problem returns what to say about a StepboardError. */
-const problem = ({ code, locations, status }) =>
+const problem = ({ code, locations = [], status }) =>
   texts.problems[
     problemsByLocation[locations[0]] ?? problemsByCode[code] ?? problemsByStatus[status] ?? 'other'
   ];

@@ -50,7 +50,7 @@ async function attempt(work) {
   }
 }
 
-/** card returns the card that invites by a code: to a group if it has a name, otherwise to be friends. */
+/** card returns a card that invites by a code: to be friends (kind friend), or to a group (group). */
 const card = (title, kind, code) => ({
   title,
   path: code ? `/pages/today/today?${kind}=${code}` : '/pages/today/today',

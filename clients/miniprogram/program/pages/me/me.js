@@ -40,22 +40,10 @@ Page({
         service.friendCode(),
       ]);
       this.friendCode = code;
-      this.setData({ nickname, problem: '' });
-      this.showGroups(groups);
+      this.setData({ nickname, groups, problem: '' });
     } catch (error) {
       this.setData({ problem: texts.problem(error) });
     }
-  },
-
-  showGroups(groups) {
-    this.setData({
-      groups: groups.map(({ group_id: id, name, members, invite_code: code }) => ({
-        id,
-        name,
-        code,
-        members: texts.members(members),
-      })),
-    });
   },
 
   async rename({ detail }) {
@@ -66,8 +54,7 @@ Page({
     const body = { name: this.data.groupName };
     await attempt(async () => {
       await service.client.call('POST', '/v1/groups', { body });
-      this.setData({ groupName: '' });
-      this.showGroups(await service.groups());
+      this.setData({ groupName: '', groups: await service.groups() });
     });
   },
 
@@ -75,9 +62,8 @@ Page({
     const code = this.data.groupCode.trim();
     await attempt(async () => {
       await service.join({ kind: 'group', code });
-      this.setData({ groupCode: '' });
       say(words.joined);
-      this.showGroups(await service.groups());
+      this.setData({ groupCode: '', groups: await service.groups() });
     });
   },
 
@@ -87,7 +73,7 @@ Page({
     const path = { group, id: service.userId() };
     await attempt(async () => {
       await service.client.call('DELETE', '/v1/groups/{group}/members/{id}', { path });
-      this.showGroups(await service.groups());
+      this.setData({ groups: await service.groups() });
     });
   },
 

@@ -8,7 +8,6 @@ Page({
   data: {
     t: texts.words,
     welcome: false, // a first start: a nickname is needed
-    busy: false,
     problem: '',
     ended: false, // the ranking is not tried again by itself
     invitation: '',
@@ -29,21 +28,20 @@ Page({
   },
 
   onShow() {
+    this.shown = true;
     this.follow();
     return this.prepare();
   },
 
   onHide() {
-    this.live.stop();
-  },
-
-  onUnload() {
+    this.shown = false;
     this.live.stop();
   },
 
   // follow polls the ranking that is chosen, until the page is hidden.
   follow() {
     this.live?.stop();
+    if (!this.shown) return;
     const { group } = this.data;
     this.live = service.client.live({
       board: service.board,
@@ -79,7 +77,7 @@ Page({
       if (nickname) await this.sendSteps();
     } catch (error) {
       this.unprepared = !error.permanent;
-      this.setData({ problem: texts.problem(error), ended: error.permanent });
+      this.setData({ problem: texts.problem(error), ended: !!error.permanent });
     } finally {
       this.preparing = false;
     }
@@ -92,10 +90,10 @@ Page({
   },
 
   async register({ detail }) {
-    this.setData({ busy: true });
     const done = await attempt(() => service.rename(detail.value.nickname));
-    this.setData({ busy: false, welcome: !done });
-    if (done) await this.sendAgain();
+    if (!done) return;
+    this.setData({ welcome: false });
+    await this.sendAgain();
   },
 
   async sendSteps() {
@@ -157,7 +155,7 @@ Page({
 
   onShareAppMessage() {
     const group = this.data.groups.find(({ group_id: id }) => id === this.data.group);
-    return group
+    return group?.invite_code
       ? card(texts.card(group.name), 'group', group.invite_code)
       : card(texts.card(''), 'friend', this.friendCode);
   },
