@@ -33,7 +33,7 @@ func startService(t *testing.T) (service *testenv.Command, wechat *testenv.WeCha
 	wechat = testenv.NewWeChat(t)
 	wechat.AddApp(appid, secret, false)
 	service = testenv.ServeFolder(t, t.TempDir(),
-		"--boards=[{name: steps, time_zone: Asia/Shanghai, uploads: service, open_days: 6}]", "--hot_days=7",
+		"--boards=[{name: steps, time_zone: Asia/Shanghai, uploads: service, hold_above: 99000, open_days: 6}]", "--hot_days=7",
 		"--wechat.apps=[{appid: "+appid+", secret: \""+secret+"\", board: steps}]",
 		"--wechat.api_url="+wechat.URL,
 	)

@@ -79,6 +79,10 @@ test('English phones show English', async () => {
   await phone.until('1 of 1');
   assert.doesNotMatch(phone.text(), /\p{Script=Han}/u);
   assert.deepEqual(phone.tabs, ['Today', 'History', 'Me']);
+  await picture(phone, 'english');
+  await phone.tab('Me');
+  await phone.until('No groups yet');
+  await picture(phone, 'english-me');
 });
 
 test('Who refuses the permission is told why there are no steps, and can grant it', async () => {
@@ -95,6 +99,15 @@ test('Who refuses the permission is told why there are no steps, and can grant i
   await phone.until('小红 500');
   assert.ok(!phone.text().includes('你没有允许'));
   assert.equal(phone.counts[uploads], 1);
+});
+
+test('Unusual steps are said to wait for somebody', async () => {
+  const phone = someone(99500);
+  await phone.launch();
+  await phone.submit('开始', { nickname: '小飞' });
+  await phone.until('今天的步数偏高');
+  await phone.until('今天还没有步数');
+  assert.ok(!phone.text().includes('重试'));
 });
 
 test('Who has not agreed to the privacy declaration can try again, as when WeChat gives no steps', async () => {
