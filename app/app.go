@@ -483,27 +483,6 @@ func (a *App) buildIngest(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-// buildWeChat constructs the service of mini programs. idKey is the key of directory.IDHash.
-func (a *App) buildWeChat(o Options, idKey []byte) (err error) {
-	settings, tokens := o.Config.WeChat, o.Config.Auth
-	var apps []wechat.App
-	for _, app := range settings.Apps {
-		apps = append(apps, wechat.App{ID: app.AppID, Secret: app.Secret, Board: app.Board})
-	}
-	a.WeChat, err = wechat.New(wechat.Options{
-		Apps: apps, URL: settings.APIURL, Store: wechat.NewStore(o.Stores.Gorm, idKey), Directory: a.Directory, Uploads: a.Ingest,
-		Returner: a.Erasure, Secret: []byte(tokens.HS256Secret), Clock: o.Machine, Log: o.Log,
-		Sign: func(user models.UserID, now time.Time) (string, time.Time, error) {
-			token, err := auth.SignToken([]byte(tokens.HS256Secret), user, "", tokens.Issuer, tokens.Audience, now, settings.TokenTTL)
-			return token, now.Add(settings.TokenTTL), err
-		},
-	})
-	if err == nil {
-		a.registry.MustRegister(newWeChatCollector(a.WeChat))
-	}
-	return err
-}
-
 // buildJobs constructs the scheduler with the jobs of the process's roles. Their
 // schedules are in the time zones of the boards. The jobs of the other roles
 // only show their metrics.

@@ -19,7 +19,6 @@ import (
 	"stepboard/services/boards/ingest"
 	"stepboard/services/boards/ledger"
 	"stepboard/services/operations/reviews"
-	"stepboard/services/operations/wechat"
 	"stepboard/services/people/cache"
 	"stepboard/services/people/directory"
 	"stepboard/services/people/friends"
@@ -257,24 +256,6 @@ func newLimitCollector(l *limit.Service) prometheus.Collector {
 		number{"refused_total", refused, counter, of(&s.Logins), by("login")},
 		number{"refused_total", refused, counter, of(&s.Reports), by("running")},
 		number{"uncounted_total", "Calls that were let through uncounted because Redis did not respond, or because memory has no room for more callers.", counter, of(&s.Uncounted), nil},
-	)
-}
-
-// newWeChatCollector reports logins of mini programs and documents of steps.
-func newWeChatCollector(w *wechat.Service) prometheus.Collector {
-	s := w.Stats()
-	by := func(result string) prometheus.Labels { return prometheus.Labels{"result": result} }
-	const logins = "Logins by WeChat, by what it has answered: refused is a wrong appid or secret of the settings."
-	const documents = "Documents of steps from WeChat, by whether they could be decrypted and read."
-	return newNumbers("stepboard_wechat_",
-		number{"logins_total", logins, counter, of(&s.LoggedIn), by("ok")},
-		number{"logins_total", logins, counter, of(&s.BadCode), by("bad_code")},
-		number{"logins_total", logins, counter, of(&s.Blocked), by("blocked")},
-		number{"logins_total", logins, counter, of(&s.Limited), by("limited")},
-		number{"logins_total", logins, counter, of(&s.Refused), by("refused")},
-		number{"logins_total", logins, counter, of(&s.Unavailable), by("unavailable")},
-		number{"documents_total", documents, counter, of(&s.Read), by("read")},
-		number{"documents_total", documents, counter, of(&s.Unread), by("unread")},
 	)
 }
 

@@ -29,6 +29,9 @@ func (p *program) configCommand() *cobra.Command {
 				fmt.Fprintln(p.stdout, "the settings are good")
 				return nil
 			}
+			if err := app.CheckWeChat(ctx, cfg.WeChat); err != nil {
+				return err
+			}
 			if cfg.Backup.To != "" {
 				found, err := checkTarget(ctx, cfg)
 				if err != nil {
@@ -48,7 +51,7 @@ func (p *program) configCommand() *cobra.Command {
 			return nil
 		}),
 	}
-	check.Flags().BoolVar(&connect, "connect", false, "also check the servers that the settings name: that they answer, their versions and rights; and backup.to: that it can be listed")
+	check.Flags().BoolVar(&connect, "connect", false, "also check the servers that the settings name: that they answer, their versions and rights; backup.to: that it can be listed; and wechat.apps: that WeChat knows their secrets")
 	show := &cobra.Command{
 		Use:   "print",
 		Short: "Print the effective settings, with secrets hidden",

@@ -400,3 +400,22 @@ func TestWeChatWithAnotherSecret(t *testing.T) {
 	later.want(later.upload(ann, first, data, iv), http.StatusOK, nil)
 	p.expired("a key of the other secret", p.upload(ann, first, data, iv))
 }
+
+// config check --connect asks WeChat for the secret of each mini program, on servers and for a data folder.
+func TestConfigCheckAsksWeChat(t *testing.T) {
+	t.Parallel()
+	w := testenv.NewWeChat(t)
+	w.AddApp(first, programSecret, false)
+	check := func(secret string) harness.Outcome {
+		return command("config", "check", "--connect", "--data="+t.TempDir(), "--boards=[{name: steps, time_zone: Asia/Shanghai, uploads: service}]",
+			"--wechat.api_url="+w.URL, fmt.Sprintf("--wechat.apps=[{appid: %s, secret: %s, board: steps}]", first, secret))
+	}
+	check(programSecret).Succeeds(t)
+	check("wrong").Fails(t, 1, "wechat.apps[0]: the appid or the secret is wrong")
+	w.Answer(func(rw http.ResponseWriter, _ *http.Request) {
+		_, _ = rw.Write([]byte(`{"openid":"o","session_key":"AAAAAAAAAAAAAAAAAAAAAA=="}`))
+	})
+	check(programSecret).Fails(t, 1, "it takes any code")
+	w.Close()
+	check(programSecret).Fails(t, 1, "connection refused")
+}

@@ -107,6 +107,22 @@ func (c *client) exchange(ctx context.Context, app App, code string) (identity, 
 	return a.identity()
 }
 
+// CheckApp returns an error unless the API at an address knows a mini program and its secret. It sends a code that
+// nobody has. One call.
+func CheckApp(ctx context.Context, address string, app App) error {
+	_, err := newClient(address).exchange(ctx, app, "check")
+	if models.CodeOf(err) == models.CodeWeChatCode {
+		return nil
+	}
+	if err == nil {
+		err = errNoCode
+	}
+	return err
+}
+
+// errNoCode means that a code is taken that WeChat has not made.
+var errNoCode = errors.New("it takes any code: it is not WeChat's")
+
 // withoutURL returns an error of net/http without the address, which has the secret and the code.
 func withoutURL(err error) error {
 	var with *url.Error
