@@ -569,8 +569,9 @@ func (a *App) buildHandler(o Options) (err error) {
 		Status: state, BucketStates: state, Users: a.newSupport(o), Queue: a.queueLag(),
 		CheckErasures: a.Directory.CheckErasures,
 		Tokens:        o.Verifier, Limits: a.limits, TrustedProxies: o.Config.HTTP.TrustedProxies,
-		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0 || o.Config.Limits.LoginsPerMinute > 0,
-		BasePath:       o.Config.HTTP.BasePath, Origins: o.Config.HTTP.CORSOrigins,
+		LimitAddresses: o.Config.Limits.AddressPerMinute > 0 || o.Config.Limits.StreamsPerAddress > 0 ||
+			len(o.Config.WeChat.Apps) > 0 && o.Config.Limits.LoginsPerMinute > 0,
+		BasePath: o.Config.HTTP.BasePath, Origins: o.Config.HTTP.CORSOrigins,
 		ProbesOnly: !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,
 		Registry: a.registry, Durations: a.durations, Grafana: o.Config.Page.GrafanaURL, Login: o.Config.Page.LoginURL, Log: o.Log, Requests: repeats.Unbounded(o.Log), Version: Version(), Extra: o.Extra,
 		Traces: o.Traces.Provider(), Sampled: o.Traces.sampled,

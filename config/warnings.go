@@ -55,9 +55,10 @@ func (c *Config) Warnings() []string {
 	}
 	warn(len(c.WeChat.Apps) > 0 && strings.HasPrefix(strings.ToLower(c.WeChat.APIURL), "http:"),
 		"wechat.api_url is not https: anybody on the way can read the secrets of mini programs and their people's session keys")
-	for _, app := range c.WeChat.Apps {
-		open := slices.ContainsFunc(c.Boards, func(b Board) bool { return b.Name == app.Board && b.Uploads != string(models.AudienceService) })
-		warn(open, "board "+app.Board+" takes steps of WeChat, but uploads is not service: every user can send any other total")
+	for _, b := range c.Boards {
+		takes := slices.ContainsFunc(c.WeChat.Apps, func(app WeChatApp) bool { return app.Board == b.Name })
+		warn(takes && b.Uploads != string(models.AudienceService),
+			"board "+b.Name+" takes steps of WeChat, but uploads is not service: every user can send any other total")
 	}
 	warn(strings.HasPrefix(strings.ToLower(c.Backup.Endpoint), "http:"),
 		"backup.endpoint is not https: anybody on the way can read the copies of the database")

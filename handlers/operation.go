@@ -170,7 +170,11 @@ func register[I, O any](api huma.API, route string, by audience, handler func(co
 			Description: http.StatusText(described.otherStatus), Content: op.Responses["200"].Content,
 		}
 	}
-	codes := slices.Concat(commonErrors(), inputErrors(reflect.TypeFor[I]()), described.errors)
+	common := commonErrors()
+	if by == byNobody {
+		common = slices.DeleteFunc(common, func(c models.Code) bool { return c == models.CodeUnauthenticated })
+	}
+	codes := slices.Concat(common, inputErrors(reflect.TypeFor[I]()), described.errors)
 	describeErrors(api.OpenAPI().Components, op.Responses, codes)
 }
 

@@ -31,7 +31,7 @@ func (s wechatService) Upload(_ context.Context, user models.UserID, appid, data
 	return steps, s.record("Upload", user, appid, data, iv)
 }
 
-// noLogins lets an address log in never.
+// noLogins refuses every login.
 type noLogins struct{}
 
 func (noLogins) TakeLogin(context.Context, string) error {
@@ -70,7 +70,7 @@ func TestWeChat(t *testing.T) {
 	}, []testCase{{"too many logins", "", in, login, nil, nil, "429 rate_limited: too often"}})
 }
 
-// everyLogin lets every address log in.
+// everyLogin permits every login.
 type everyLogin struct{}
 
 func (everyLogin) TakeLogin(context.Context, string) error { return nil }

@@ -1,10 +1,13 @@
 package e2e_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -102,6 +105,7 @@ func TestWeChat(t *testing.T) {
 	w := testenv.NewWeChat(t)
 	wechatSettings(w)(&env.Config)
 	env.Config.Boards[0].Uploads = "service"
+	env.Config.Boards = append(env.Config.Boards, config.Board{Name: "elsewhere", Kind: "daily", TimeZone: "America/New_York", OpenDays: 2, MaxScore: 100_000, Shards: 1, Global: "users"})
 	s := newTracedServer(t, env, config.Traces{Endpoint: c.url, Ratio: 1})
 	p := &program{s.server, w}
 	code := w.LogIn(first, "ann")
@@ -125,6 +129,10 @@ func TestWeChat(t *testing.T) {
 	if me.Score != 9000 {
 		t.Errorf("the score is %d", me.Score)
 	}
+	var other struct{ Score *int64 }
+	if p.read(p.call(ann.Token, "GET", "/v1/boards/elsewhere/me", nil), http.StatusOK, &other); other.Score != nil {
+		t.Errorf("another board has %d", *other.Score)
+	}
 	p.refuse(p.call(ann.Token, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":1}`), http.StatusForbidden, models.CodeForbidden)
 	p.refuse(p.send(first, code), http.StatusUnauthorized, models.CodeWeChatCode)
 	bad := w.LogIn(first, "ann")
@@ -135,11 +143,13 @@ func TestWeChat(t *testing.T) {
 	w.Answer(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	p.refuse(p.send(first, away), http.StatusServiceUnavailable, models.CodeUnavailable)
 	p.expired("half a document", p.upload(ann, first, data[:64], iv))
+	w.Answer(nil)
+	alone := p.login(apart, "ann")
 
 	metrics := string(p.call("", "GET", "/metrics", nil).body)
 	export := string(p.call(ann.Token, "GET", "/v1/me/export", nil).body) + string(p.admin("GET", "/v1/admin/users/"+ann.User+"/export", nil).body)
 	for _, line := range []string{
-		`logins_total{result="ok"} 1`, `logins_total{result="bad_code"} 1`, `logins_total{result="refused"} 1`, `logins_total{result="unavailable"} 1`,
+		`logins_total{result="ok"} 2`, `logins_total{result="bad_code"} 1`, `logins_total{result="refused"} 1`, `logins_total{result="unavailable"} 1`,
 		`documents_total{result="read"} 1`, `documents_total{result="unread"} 1`,
 	} {
 		if !strings.Contains(metrics, "stepboard_wechat_"+line) {
@@ -156,7 +166,7 @@ func TestWeChat(t *testing.T) {
 	s.stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.bytes) == 0 || !strings.Contains(tables, testenv.OpenID(first, "ann")) || !strings.Contains(s.log.String(), "refuses a mini program") {
+	if len(c.bytes) == 0 || !strings.Contains(tables, testenv.OpenID(first, "ann")) || !strings.Contains(s.log.String(), "the appid or the secret is wrong: wx1") {
 		t.Error("there are no traces, no mapping, or no line about the wrong secret")
 	}
 	key := w.Key(first, "ann")
@@ -171,8 +181,10 @@ func TestWeChat(t *testing.T) {
 				t.Errorf("the %s stands in the %s", name, where)
 			}
 		}
-		if where != "databases" && where != "export" && strings.Contains(text, testenv.OpenID(first, "ann")) {
-			t.Errorf("the openid stands in the %s", where)
+		for _, id := range []string{testenv.OpenID(first, "ann"), ann.User, alone.User} {
+			if where != "databases" && where != "export" && strings.Contains(text, id) {
+				t.Errorf("%s stands in the %s", id, where)
+			}
 		}
 	}
 	if strings.Contains(export, "session_key") {
@@ -186,14 +198,28 @@ var testDay = models.DateOf(testenv.Noon.Add(8 * time.Hour))
 // Whatever WeChat answers, the caller is told what to do, and the service goes on.
 func TestWeChatMisbehaves(t *testing.T) {
 	t.Parallel()
-	p := newProgram(t, testenv.Real(t))
+	env := testenv.Real(t)
+	var log lines
+	env.Log = slog.New(slog.NewJSONHandler(&log, nil))
+	p := newProgram(t, env)
+	raw := func(text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			_, _ = conn.Write([]byte(text))
+			_ = conn.Close()
+		}
+	}
 	answers := func(status int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
 			_, _ = w.Write([]byte(body))
 		}
 	}
-	const good = `{"openid":"o","session_key":"AAAAAAAAAAAAAAAAAAAAAA=="}`
+	const key = "TheSessionKeyOfAnybody=="
+	const good = `{"openid":"o","session_key":"` + key + `"}`
 	release := make(chan struct{})
 	for name, tt := range map[string]struct {
 		answer http.HandlerFunc
@@ -227,10 +253,18 @@ func TestWeChatMisbehaves(t *testing.T) {
 			w.Header().Set("Content-Length", "100")
 			answers(200, good)(w, r)
 		}, 503, models.CodeUnavailable},
+		"a bad redirect": {func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", "https://%zz"+r.URL.String())
+			w.WriteHeader(http.StatusFound)
+		}, 503, models.CodeUnavailable},
+		"the code for a status":     {func(w http.ResponseWriter, r *http.Request) { raw("HTTP/1.1 "+r.URL.String()+" OK\r\n\r\n")(w, r) }, 503, models.CodeUnavailable},
+		"no header":                 {raw(good + "\r\n\r\n"), 503, models.CodeUnavailable},
+		"a key for a header":        {raw("HTTP/1.1 200 OK\r\n" + good + "\r\n\r\n"), 503, models.CodeUnavailable},
+		"two answers":               {raw(strings.Repeat("HTTP/1.1 200 OK\r\nContent-Length: "+strconv.Itoa(len(good))+"\r\n\r\n"+good, 2)), 200, ""},
 		"the end of the connection": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 503, models.CodeUnavailable},
 	} {
 		p.wechat.Answer(tt.answer)
-		if a := p.send(first, "code"); a.status != tt.status || tt.code != "" && a.code() != tt.code {
+		if a := p.send(first, "any-code"); a.status != tt.status || tt.code != "" && a.code() != tt.code {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
 	}
@@ -239,6 +273,14 @@ func TestWeChatMisbehaves(t *testing.T) {
 	p.refuse(p.send("wx4", p.wechat.LogIn(first, "ann")), http.StatusUnprocessableEntity, models.CodeValidationFailed)
 	p.refuse(p.send(second, p.wechat.LogIn(first, "ann")), http.StatusUnauthorized, models.CodeWeChatCode)
 	p.login(first, "ann")
+	for _, secret := range []string{programSecret, "any-code", key} {
+		if strings.Contains(log.String(), secret) {
+			t.Errorf("the log has %s: %s", secret, log.String())
+		}
+	}
+	if !strings.Contains(log.String(), "there was no answer in time") || !strings.Contains(log.String(), "the answer can't be read") {
+		t.Errorf("the log does not say why: %s", log.String())
+	}
 }
 
 // wait waits until a channel is closed or the caller has gone.
@@ -249,10 +291,26 @@ func wait(r *http.Request, closed <-chan struct{}) {
 	}
 }
 
-// A process exchanges 32 codes at the same time, and an address logs in as often as the settings say.
+// An address logs in as often as the settings say.
 func TestWeChatLoginsAreLimited(t *testing.T) {
 	t.Parallel()
-	p := newProgram(t, testenv.Real(t), func(c *config.Config) { c.Limits.LoginsPerMinute = 40 })
+	p := newProgram(t, testenv.Real(t), func(c *config.Config) { c.Limits.LoginsPerMinute = 3 })
+	a := p.send(first, p.wechat.LogIn(first, "ann"))
+	for range 100 { // one more is permitted each 20 seconds
+		if a.status == http.StatusOK {
+			a = p.send(first, p.wechat.LogIn(first, "ann"))
+		}
+	}
+	p.refuse(a, http.StatusTooManyRequests, models.CodeRateLimited)
+	if p.wechat.Asked() < 3 || a.header.Get("Retry-After") == "" {
+		t.Errorf("WeChat was asked %d times: %v", p.wechat.Asked(), a.header)
+	}
+}
+
+// A process exchanges 32 codes at the same time.
+func TestWeChatLoginsAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t, testenv.Real(t))
 	release := make(chan struct{})
 	p.wechat.Answer(func(_ http.ResponseWriter, r *http.Request) { wait(r, release) })
 	var calls sync.WaitGroup
@@ -264,14 +322,91 @@ func TestWeChatLoginsAreLimited(t *testing.T) {
 	close(release)
 	calls.Wait()
 	p.wechat.Answer(nil)
-	for range 7 {
+	p.login(first, "ann")
+}
+
+// Many log in for the first time, in two mini programs, while the user is erased. The person stays one user, and nothing is
+// left of those who were erased.
+func TestWeChatPeopleAtOnce(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		p := newProgram(t, env)
+		for round := range 3 {
+			var calls sync.WaitGroup
+			for i := range 16 {
+				calls.Go(func() { p.login([]string{first, second}[i%2], "ann") })
+			}
+			if round > 0 {
+				calls.Go(func() { p.eraseSelf("u-ann") })
+			}
+			calls.Go(p.sweep)
+			calls.Wait()
+		}
+		var users, orphans int64
+		p.finishErasures()
+		p.env.Gorm.Raw(`SELECT count(*) FROM users WHERE external_id LIKE 'u-ann%'`).Scan(&users)
+		p.env.Gorm.Raw(`SELECT count(*) FROM wechat_users w WHERE NOT EXISTS (SELECT 1 FROM users u WHERE u.user_id = w.user_id)`).Scan(&orphans)
+		if users > 1 || orphans > 0 {
+			t.Errorf("%d users, and %d mappings of nobody", users, orphans)
+		}
+	})
+}
+
+// Somebody who has used two mini programs before they belonged together is two users. Erased as one and back as the other,
+// they are excluded and blocked there, with the limits that end later.
+func TestWeChatPeopleReturnToAnotherUser(t *testing.T) {
+	t.Parallel()
+	returns(t, func(s *server, finish func()) {
+		w := testenv.NewWeChat(s.t)
+		p := &program{newServer(s.t, s.env, wechatSettings(w)), w}
 		p.login(first, "ann")
-	}
-	a := p.send(first, p.wechat.LogIn(first, "ann"))
-	p.refuse(a, http.StatusTooManyRequests, models.CodeRateLimited)
-	if asked := p.wechat.Asked(); asked != 39 || a.header.Get("Retry-After") == "" {
-		t.Errorf("WeChat was asked %d times: %v", asked, a.header)
-	}
+		alone := models.UserID(p.login(apart, "ann").User)
+		p.wechat.AddApp(apart, programSecret, true)
+		p.login(apart, "ann")
+		p.nameAll("ben", "cid")
+		p.want(p.as(alone, "POST", "/v1/friends/requests", `{"user_id":"cid"}`), http.StatusCreated, nil)
+		p.env.Clock.Advance(time.Minute)
+		for _, other := range []string{"ben", "cid"} {
+			p.want(p.as("u-ann", "POST", "/v1/friends/requests", `{"user_id":"`+other+`"}`), http.StatusCreated, nil)
+		}
+		p.correct(`{"board":"steps","date":null,"user_id":%q,"kind":"exclude","reason":"a machine"}`, alone)
+		p.want(p.as("ben", "PUT", "/v1/blocked/"+string(alone), nil), http.StatusNoContent, nil)
+		p.eraseSelf(alone)
+		finish()
+		back := p.login(apart, "ann")
+		data, iv := p.walk(apart, 7000)
+		p.want(p.upload(back, apart, data, iv), http.StatusOK, nil)
+		p.check("the user", back.User, "u-ann")
+		p.check("the excluded user", p.ranked("/v1/boards/steps/top"), "")
+		p.check("whom ben blocks", p.lists("ben", "/v1/blocked"), "u-ann")
+		var sent int
+		p.env.Gorm.Raw(`SELECT requests_sent FROM users WHERE external_id = 'u-ann'`).Scan(&sent)
+		if sent != 2 {
+			p.t.Errorf("%d requests are counted", sent)
+		}
+	})
+}
+
+// A client that leaves while a good document is read has not failed.
+func TestWeChatClientsLeave(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		p := newProgram(t, env)
+		ann := p.login(first, "ann")
+		data, iv := p.walk(first, 7000)
+		for i := range 200 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(200+25*i)*time.Microsecond)
+			_, _, _ = harness.Request(ctx, http.DefaultClient, ann.Token, "POST", p.url+"/v1/wechat/steps",
+				fmt.Sprintf(`{"appid":%q,"encrypted_data":%q,"iv":%q}`, first, data, iv))
+			cancel()
+		}
+		testenv.Eventually(t, "nothing counts as a failure", func() bool {
+			failures := -1
+			p.env.Gorm.Raw(`SELECT failures FROM wechat_users`).Scan(&failures)
+			return failures == 0
+		})
+		p.want(p.upload(ann, first, data, iv), http.StatusOK, nil)
+	})
 }
 
 // A person is one user in all mini programs with a unionid, whatever the user is called, and an exclusion holds in

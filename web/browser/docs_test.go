@@ -27,7 +27,7 @@ func (p *page) commands() []command {
 	p.t.Helper()
 	eval[any](p, "document.querySelectorAll('details').forEach((call) => { call.open = true; })")
 	p.until("every call is open", "document.querySelectorAll('.command').length === document.querySelectorAll('details').length")
-	list := eval[[]command](p, `[...document.querySelectorAll('section:not([data-group=Phones], [data-group=Backends], [data-group=Operators]) > details')].map((call) => ({
+	list := eval[[]command](p, `[...document.querySelectorAll('section:not([data-group=Phones], [data-group=WeChat], [data-group=Backends], [data-group=Operators]) > details')].map((call) => ({
 		Call: call.id, Method: call.querySelector('.method').textContent, Path: call.querySelector('h3 code').textContent,
 		Text: call.querySelector('.command').textContent,
 	}))`)
@@ -75,7 +75,7 @@ func TestDocs(t *testing.T) {
 	p.open(testenv.Demo(t).URL + "/docs#uploadScores")
 	p.until("the call of the link is open", "document.querySelector('#uploadScores .command') !== null")
 	groups := eval[string](p, "[...document.querySelectorAll('section h2')].map((e) => e.textContent).join(' ')")
-	if !strings.HasPrefix(groups, "Rankings Uploads ") || !strings.HasSuffix(groups, " Phones Backends Operators Errors") {
+	if !strings.HasPrefix(groups, "Rankings Uploads ") || !strings.HasSuffix(groups, " Phones WeChat Backends Operators Errors") {
 		t.Errorf("the reference shows the groups %s", groups)
 	}
 	if intro := eval[string](p, "document.querySelector('main').innerText"); !strings.Contains(intro, "stepboard token --user") {
@@ -96,6 +96,11 @@ func TestDocs(t *testing.T) {
 			}
 			p.screenshot(where)
 		}
+	}
+	p.click("#logInByWeChat summary")
+	p.until("a call without a token is open", "document.querySelector('#logInByWeChat .command') !== null")
+	if text := eval[string](p, "document.querySelector('#logInByWeChat .command').textContent"); strings.Contains(text, "TOKEN") {
+		t.Errorf("a call without a token has one: %s", text)
 	}
 	p.set("#search", "get summary")
 	p.until("one call is found", "[...document.querySelectorAll('details')].map((call) => call.id).join() === 'getSummary'")

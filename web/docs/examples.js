@@ -94,7 +94,7 @@ export function sample(spec, schema) {
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-// commandOf returns the call as a command of a shell, in which TOKEN is the token.
+// commandOf returns the call as a command of a shell, in which TOKEN is the token that most calls need.
 export function commandOf(spec, { path, method, operation }) {
   const { parameters = [], requestBody, responses } = operation;
   const query = new URLSearchParams();
@@ -113,7 +113,7 @@ export function commandOf(spec, { path, method, operation }) {
     'curl',
     responses[200]?.content?.['text/event-stream'] && '-N',
     method !== (body ? 'post' : 'get') && `-X ${method.toUpperCase()}`,
-    '-H "Authorization: Bearer $TOKEN"',
+    operation.security?.length !== 0 && '-H "Authorization: Bearer $TOKEN"',
     body && `-d ${quoted(body)}`,
     quoted(new URL(address, document.baseURI).href),
   ]

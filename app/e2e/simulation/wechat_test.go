@@ -81,7 +81,7 @@ func (w *world) weChatSomething() {
 	w.random = w.wechat.random
 	defer func() { w.random = others }()
 	r := w.replicas[w.random.IntN(len(w.replicas))]
-	if w.random.IntN(6) > 0 || r.app == nil || w.failure != nil {
+	if w.random.IntN(8) > 0 || r.app == nil || w.failure != nil {
 		return
 	}
 	a := pick(w, []action{
@@ -144,14 +144,14 @@ func (w *world) uploadFromWeChat(ctx context.Context, r *replica) {
 	if w.random.IntN(8) == 0 {
 		phone.key++ // another login, which the service does not see
 	}
-	if phone.failed > worstKey {
+	works := phone.stored == phone.key && phone.row == w.row(user) && phone.row != 0
+	if phone.failed > worstKey || !works && w.random.IntN(4) > 0 { // an answer that the session has expired takes its time
 		return
 	}
 	now := w.now(r)
 	day, v := w.openDay(now), value{w.points(), models.TimestampOf(now)}
 	data, iv := weChatDocument(appid, keyOfPhone(appid, user, phone.key), w.clock.Now(), day, v.score)
 	late := w.late(r, user)
-	works := phone.stored == phone.key && phone.row == w.row(user) && phone.row != 0
 	if works || phone.unsure {
 		w.sent(user, day, v)
 	}

@@ -5646,30 +5646,6 @@ export interface components {
                 };
             };
         };
-        /** @description Unauthorized: unauthenticated, wechat_code_invalid */
-        UnauthenticatedOrWechatCodeInvalid: {
-            headers: {
-                /** @description Bearer */
-                "WWW-Authenticate"?: string;
-                [name: string]: unknown;
-            };
-            content: {
-                /**
-                 * @example {
-                 *       "type": "about:blank",
-                 *       "title": "Unauthorized",
-                 *       "status": 401,
-                 *       "detail": "what is wrong, and what to do about it",
-                 *       "code": "unauthenticated",
-                 *       "request_id": "20ww18zqxeixg"
-                 *     }
-                 */
-                "application/problem+json": components["schemas"]["Problem"] & {
-                    /** @enum {string} */
-                    code: "unauthenticated" | "wechat_code_invalid";
-                };
-            };
-        };
         /** @description Service Unavailable: unavailable */
         Unavailable: {
             headers: {
@@ -5779,6 +5755,30 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"] & {
                     /** @enum {string} */
                     code: "validation_failed";
+                };
+            };
+        };
+        /** @description Unauthorized: wechat_code_invalid */
+        WechatCodeInvalid: {
+            headers: {
+                /** @description Bearer */
+                "WWW-Authenticate"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Unauthorized",
+                 *       "status": 401,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "wechat_code_invalid",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "wechat_code_invalid";
                 };
             };
         };
@@ -9976,7 +9976,7 @@ export interface operations {
                 };
             };
             400: components["responses"]["InvalidRequest"];
-            401: components["responses"]["UnauthenticatedOrWechatCodeInvalid"];
+            401: components["responses"]["WechatCodeInvalid"];
             403: components["responses"]["Forbidden"];
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["BodyTooLarge"];

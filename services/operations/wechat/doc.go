@@ -16,6 +16,7 @@
 //
 // The document is encrypted with AES-128 in CBC mode and not signed. Whoever learns why a changed one is refused can
 // decrypt and make others in some thousand attempts. So all failures have the same answer, after the same
-// time, and a session key is used for 20 failures at most: one statement counts a failure before the document
-// is decrypted, and a success gives it back.
+// time, and a session key is used for 20 failures: one statement counts a failure before the document
+// is decrypted, and a success gives it back. An erasure and another secret begin anew. A document that was put
+// together from parts of others has bytes that nobody can foresee, and is refused because of them (plainTexts).
 package wechat

@@ -2,11 +2,13 @@ package wechat
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,29 +18,29 @@ import (
 )
 
 const (
+	exchangePath  = "/sns/jscode2session"
+	exchangeGrant = "authorization_code"
 	// exchangeTimeout bounds a call of WeChat, from connecting to the end of the answer.
 	exchangeTimeout = 3 * time.Second
 	// maxAnswer is how much of an answer is read, in bytes.
 	maxAnswer = 64 << 10
 	// keySize is the size of a session key, in bytes.
 	keySize = 16
+	// tooOftenWait is how long somebody should wait who logs in too often: WeChat counts by the minute.
+	tooOftenWait = time.Minute
 )
 
-// The codes of WeChat's answers that matter here. Others, such as -1 for busy, may be over soon.
+// The values of errcode that matter here. Others, such as -1 for busy, may be over soon.
 const (
-	answerBadAppID   = 40013
-	answerBadCode    = 40029
-	answerBadSecret  = 40125
-	answerUsedCode   = 40163
-	answerBlocked    = 40226
-	answerTooOften   = 45011
-	tooOftenWait     = time.Minute
-	exchangePath     = "/sns/jscode2session"
-	exchangeGrant    = "authorization_code"
-	maxConnsToWeChat = maxLogins
+	errcodeBadAppID  = 40013
+	errcodeBadCode   = 40029
+	errcodeBadSecret = 40125
+	errcodeUsedCode  = 40163
+	errcodeBlocked   = 40226
+	errcodeTooOften  = 45011
 )
 
-// errRefused means that WeChat knows the appid or the secret of a mini program not.
+// errRefused means that WeChat does not know the appid of a mini program, or has another secret for it.
 var errRefused = errors.New("the appid or the secret is wrong")
 
 // identity is who has logged in.
@@ -67,14 +69,12 @@ func newClient(address string) *client {
 	return &client{strings.TrimSuffix(address, "/"), &http.Client{
 		Timeout:       exchangeTimeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: maxConnsToWeChat, IdleConnTimeout: time.Minute,
-			MaxResponseHeaderBytes: maxAnswer,
-		},
+		// A connection is used once: net/http prints what comes unasked on an idle one, which may be a session key.
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: maxAnswer},
 	}}
 }
 
-// answer is WeChat's, whatever its status.
+// answer is what WeChat answers to a code, whatever the status.
 type answer struct {
 	Code       int    `json:"errcode"`
 	Text       string `json:"errmsg"`
@@ -93,18 +93,18 @@ func (c *client) exchange(ctx context.Context, app App, code string) (identity, 
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return identity{}, fmt.Errorf("ask WeChat: %w", withoutURL(err))
+		return identity{}, fmt.Errorf("ask WeChat: %w", harmless(err))
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err != nil {
-		return identity{}, fmt.Errorf("read WeChat's answer: %w", withoutURL(err))
+		return identity{}, fmt.Errorf("read WeChat's answer: %w", harmless(err))
 	}
 	var a answer
 	if len(body) > maxAnswer || json.Unmarshal(body, &a) != nil { // its error could have a part of a key
-		return identity{}, fmt.Errorf("WeChat has answered with status %d and what is no answer to a code", response.StatusCode)
+		return identity{}, fmt.Errorf("WeChat has answered with status %d and no JSON of an answer", response.StatusCode)
 	}
-	return a.identity()
+	return a.identity(app)
 }
 
 // CheckApp returns an error unless the API at an address knows a mini program and its secret. It sends a code that
@@ -123,27 +123,38 @@ func CheckApp(ctx context.Context, address string, app App) error {
 // errNoCode means that a code is taken that WeChat has not made.
 var errNoCode = errors.New("it takes any code: it is not WeChat's")
 
-// withoutURL returns an error of net/http without the address, which has the secret and the code.
-func withoutURL(err error) error {
-	var with *url.Error
-	for errors.As(err, &with) {
-		err = with.Err
+// harmless returns an error that says why a call has failed, without anything of the request and of the answer: texts of
+// net/http have parts of both, and so secrets, codes and keys.
+func harmless(err error) error {
+	var network *net.OpError
+	var certificate *tls.CertificateVerificationError
+	var slow net.Error
+	switch {
+	case errors.Is(err, context.Canceled):
+		return context.Canceled
+	case errors.As(err, &network):
+		return network
+	case errors.As(err, &certificate):
+		return certificate
+	case errors.As(err, &slow) && slow.Timeout():
+		return errors.New("there was no answer in time")
+	default:
+		return errors.New("the answer can't be read")
 	}
-	return err
 }
 
-// identity returns who has logged in by an answer.
-func (a *answer) identity() (identity, error) {
+// identity returns who has logged in to an app by an answer.
+func (a *answer) identity(app App) (identity, error) {
 	switch a.Code {
 	case 0:
-	case answerBadCode, answerUsedCode:
+	case errcodeBadCode, errcodeUsedCode:
 		return identity{}, models.Errorf(models.CodeWeChatCode, "WeChat does not take this code: call wx.login again and send the new one at once")
-	case answerBlocked:
+	case errcodeBlocked:
 		return identity{}, models.Errorf(models.CodeForbidden, "WeChat has blocked this person")
-	case answerTooOften:
+	case errcodeTooOften:
 		return identity{}, &models.Error{Code: models.CodeRateLimited, Message: "this person logs in too often for WeChat", Wait: tooOftenWait}
-	case answerBadAppID, answerBadSecret:
-		return identity{}, fmt.Errorf("%w (errcode %d)", errRefused, a.Code)
+	case errcodeBadAppID, errcodeBadSecret:
+		return identity{}, fmt.Errorf("%w: %s, errcode %d", errRefused, app.ID, a.Code)
 	default:
 		return identity{}, fmt.Errorf("WeChat has answered with errcode %d", a.Code)
 	}

@@ -62,21 +62,22 @@ func (s *Store) find(ctx context.Context, appid string, who identity) (found kno
 	return known{rows[0].Row, rows[0].User}, nil
 }
 
-// put stores a login. A key that is stored already, as same reports, keeps its failures, and another one begins without.
-// If the person was an erased user, it notes that they have returned, and reports that something may be kept of them: of
-// users who are new, or new to this mapping. One transaction of three statements, and three more for these.
-func (s *Store) put(ctx context.Context, m mapping, isNew bool, same func(stored []byte) bool) (returned bool, err error) {
+// put stores a login. A key that is stored already, as same reports, keeps its failures; another one has none. If the
+// mapping is new, or was another user's, who was erased, the person may be an erased user: it notes that they have
+// returned, and returns true. One transaction of three statements, and up to three more for such a person.
+func (s *Store) put(ctx context.Context, m mapping, same func(stored []byte) bool) (returned bool, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		m.CreatedAt = tx.NowFunc()
-		if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&m).Error; err != nil {
-			return models.Wrap("store a person of WeChat", err)
+		created := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&m)
+		if created.Error != nil {
+			return models.Wrap("store a person of WeChat", created.Error)
 		}
 		var was mapping
 		err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Take(&was, "appid = ? AND openid = ?", m.AppID, m.OpenID).Error
 		if err != nil {
 			return models.Wrap("lock a person of WeChat", err)
 		}
-		if returned = isNew || was.Row != m.Row; returned {
+		if returned = created.RowsAffected > 0 || was.Row != m.Row; returned {
 			if err := s.takeBack(tx, m, was); err != nil {
 				return err
 			}

@@ -7,6 +7,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +81,7 @@ func item(at time.Time, steps any) string {
 	return fmt.Sprintf(`{"timestamp":%d,"step":%v}`, at.Unix(), steps)
 }
 
-// The day of an item is the one in China, whatever the zone of the machine, and of a day the largest counts.
+// The day of an item is the one in China, and of a day the largest counts.
 func TestStepsAreOfDaysInChina(t *testing.T) {
 	t.Parallel()
 	midnight := time.Date(2026, 11, 18, 16, 0, 0, 0, time.UTC) // in China the 19th begins
@@ -90,11 +93,25 @@ func TestStepsAreOfDaysInChina(t *testing.T) {
 	}
 }
 
+// It is so on machines in any zone.
+func TestStepsOnAMachineElsewhere(t *testing.T) {
+	t.Parallel()
+	for _, zone := range []string{"America/New_York", "Pacific/Kiritimati"} {
+		elsewhere := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestStepsAreOfDaysInChina$")
+		elsewhere.Env = append(os.Environ(), "TZ="+zone)
+		if out, err := elsewhere.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", zone, err, out)
+		}
+	}
+}
+
 func TestUnreadableDocuments(t *testing.T) {
 	t.Parallel()
 	good := item(now, 100)
-	if _, err := read(text(good, appid, now)); err != nil {
-		t.Fatal(err)
+	for _, known := range []string{text(good, appid, now), strings.Replace(text(good, appid, now), "{", `{"new_field":{"kind":["text",1,null]},`, 1)} {
+		if _, err := read(known); err != nil {
+			t.Fatal(known, err)
+		}
 	}
 	for name, document := range map[string]string{
 		"nothing":                  "",
@@ -107,6 +124,7 @@ func TestUnreadableDocuments(t *testing.T) {
 		"steps below 0":            text(item(now, -1), appid, now),
 		"half steps":               text(item(now, 1.5), appid, now),
 		"steps in a text":          text(item(now, `"5"`), appid, now),
+		"a key of other bytes":     text(`{"st ep":1,"timestamp":1,"step":5}`, appid, now),
 		"no steps":                 text(fmt.Sprintf(`{"timestamp":%d}`, now.Unix()), appid, now),
 		"no time":                  text(`{"step":5}`, appid, now),
 		"a time below 0":           text(`{"timestamp":-1,"step":5}`, appid, now),
@@ -139,6 +157,48 @@ func TestUnreadableDocuments(t *testing.T) {
 	}
 	if _, err := wechat.ReadSteps(appid, []byte("another key here"), encrypt(padded(document)), start, now); err == nil {
 		t.Error("another key reads it")
+	}
+}
+
+// Somebody who knows a document of their own can put a block of their choice into it. The block before it is then
+// bytes that nobody can foresee, and because of these it is refused, wherever they stand in a text.
+func TestForgedDocuments(t *testing.T) {
+	t.Parallel()
+	midnight := time.Date(2026, 11, 19, 16, 0, 0, 0, time.UTC)
+	var items []string
+	for day := range 31 {
+		items = append(items, item(midnight.AddDate(0, 0, day-30), 1000+37*day))
+	}
+	plain := padded(text(strings.Join(items, ","), appid, now))
+	sealed := testenv.Must(base64.StdEncoding.DecodeString(encrypt(plain)))
+	block := func(text []byte, i int) []byte { return text[i*aes.BlockSize : (i+1)*aes.BlockSize] }
+	tries := 0
+	for m := range len(plain)/aes.BlockSize - 3 {
+		before := string(plain[:(m+1)*aes.BlockSize])
+		quote := strings.LastIndex(before, `,"`)
+		if quote < 0 || !strings.HasPrefix(`step"`, before[quote+2:]) { // not within a key
+			continue
+		}
+		for a := m + 1; a+1 < len(plain)/aes.BlockSize; a++ {
+			if block(plain, a+1)[0] != '}' {
+				continue
+			}
+			for steps := 65_000; steps < 65_100; steps++ {
+				chosen := make([]byte, aes.BlockSize)
+				for i, c := range fmt.Appendf(nil, `":0,"step":%05d`, steps) {
+					chosen[i] = block(plain, a)[i] ^ block(sealed, a-1)[i] ^ c
+				}
+				tries++
+				forged := slices.Concat(sealed[:(m+1)*aes.BlockSize], chosen, sealed[a*aes.BlockSize:])
+				got, err := wechat.ReadSteps(appid, key, base64.StdEncoding.EncodeToString(forged), base64.StdEncoding.EncodeToString(iv), now)
+				if err == nil {
+					t.Fatalf("%v is read", got)
+				}
+			}
+		}
+	}
+	if tries < 100 {
+		t.Errorf("only %d documents were forged", tries)
 	}
 }
 

@@ -18,9 +18,8 @@ const (
 	maxLogins = 32
 	// refusalTime is how long the answer about a document that can't be read takes, whatever is wrong with it.
 	refusalTime = 100 * time.Millisecond
-	// returnTimeout bounds how long a login waits until what was kept of an erased user is moved. A job
-	// moves it otherwise.
-	returnTimeout = 5 * time.Second
+	// storeTimeout bounds how long it takes to store what must be stored though the client is gone.
+	storeTimeout = 5 * time.Second
 )
 
 // App is a mini program.
@@ -129,13 +128,12 @@ func (s *Service) LogIn(ctx context.Context, appid, code string) (Session, error
 	who, err := s.wechat.exchange(ctx, app, code)
 	s.count(err)
 	if err != nil {
-		if errors.Is(err, errRefused) {
-			s.o.Log.ErrorContext(ctx, "WeChat refuses a mini program of wechat.apps", "appid", appid, "error", err)
-		}
 		return Session{}, models.Public("log in by WeChat", err)
 	}
 	// A login that WeChat has counted is stored, even if the client is gone: the key before is not valid any more.
-	user, err := s.store(context.WithoutCancel(ctx), app, who)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	user, err := s.store(ctx, app, who)
 	if err != nil {
 		return Session{}, models.Public("store a login by WeChat", err)
 	}
@@ -181,13 +179,11 @@ func (s *Service) store(ctx context.Context, app App, who identity) (models.User
 		return ok && string(key) == string(who.key)
 	}
 	m := mapping{AppID: app.ID, OpenID: who.openID, UnionID: who.unionID, Row: row, Key: s.sealer.seal(app.ID, who.openID, who.key)}
-	returned, err := s.o.Store.put(ctx, m, known.row == 0, same)
+	returned, err := s.o.Store.put(ctx, m, same)
 	if err != nil {
 		return "", err
 	}
 	if returned {
-		ctx, cancel := context.WithTimeout(ctx, returnTimeout)
-		defer cancel()
 		if err := s.o.Returner.Return(ctx, []models.RowID{row}); err != nil {
 			s.o.Log.WarnContext(ctx, "what was kept of an erased user holds again later", "error", err)
 		}
@@ -218,9 +214,7 @@ func (s *Service) Upload(ctx context.Context, user models.UserID, appid, encrypt
 	}
 	if days == nil {
 		s.stats.Unread.Add(1)
-		if err := pause.For(ctx, time.Until(began.Add(refusalTime))); err != nil {
-			return Steps{}, err
-		}
+		_ = pause.For(ctx, time.Until(began.Add(refusalTime))) // an end of ctx has no other answer
 		return Steps{}, models.Errorf(models.CodeWeChatSession, "the WeChat session has expired: log in again and repeat this once")
 	}
 	s.stats.Read.Add(1)
@@ -238,6 +232,9 @@ func (s *Service) read(ctx context.Context, user models.UserID, app App, encrypt
 	if err != nil {
 		return nil, err
 	}
+	// What is counted is given back, even if the client is gone: else that would count as a failure.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
 	session, err := s.o.Store.attempt(ctx, app.ID, row)
 	if err != nil {
 		return nil, err
@@ -248,7 +245,7 @@ func (s *Service) read(ctx context.Context, user models.UserID, app App, encrypt
 	}
 	days, err := readSteps(app.ID, key, encryptedData, iv, s.o.Clock())
 	if err != nil || !ok {
-		return nil, nil //nolint:nilerr // why it can't be read must not be known
+		return nil, nil // why it can't be read must not be known
 	}
 	return days, s.o.Store.succeed(ctx, session)
 }

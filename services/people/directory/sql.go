@@ -151,7 +151,7 @@ func (s *Store) find(ctx context.Context, users []string, rows []models.RowID) e
 }
 
 // takeBack gives users who were created, by their ids and rows, the limits that were kept if
-// their ids had been erased, and returns the rows of these. Two statements if there are any.
+// their ids had been erased, and returns the rows of these. Three statements if there are any.
 func takeBack(tx *gorm.DB, key []byte, ids []string, rows []models.RowID) ([]models.RowID, error) {
 	returned, err := noteReturned(tx, key, ids, rows)
 	if err != nil || len(returned) == 0 {
@@ -160,16 +160,24 @@ func takeBack(tx *gorm.DB, key []byte, ids []string, rows []models.RowID) ([]mod
 	return returned, restoreLimits(tx, returned)
 }
 
-// restoreLimits gives users who have returned the limits that were kept. One statement.
+// restoreLimits gives users who have returned the limits that were kept, unless they have others that end later. Two
+// statements.
 func restoreLimits(tx *gorm.DB, returned []models.RowID) error {
-	return tx.Exec(`UPDATE users SET requests_sent = e.requests_sent, requests_until = e.requests_until,
-			hidings = e.hidings, hidings_until = e.hidings_until
-		FROM erasures e WHERE e.returned_row = users.user_id AND users.user_id ?`, lists.Is(tx, returned)).Error
+	for _, limit := range [][2]string{{"requests_sent", "requests_until"}, {"hidings", "hidings_until"}} {
+		n, until := limit[0], limit[1]
+		err := tx.Exec(`UPDATE users SET `+n+` = e.`+n+`, `+until+` = e.`+until+` FROM erasures e
+			WHERE e.returned_row = users.user_id AND users.user_id ? AND (users.`+until+` IS NULL OR users.`+until+` < e.`+until+`)`,
+			lists.Is(tx, returned)).Error
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Returned notes that erased users have returned to the row of a user, under another id than they had, and gives the user the
 // limits that were kept. Of those who have returned already, and of whom nothing is kept, it notes nothing. It is
-// part of the transaction tx. Two statements if there are any.
+// part of the transaction tx. Three statements if there are any.
 func Returned(tx *gorm.DB, former []models.RowID, to models.RowID) error {
 	if len(former) == 0 {
 		return nil

@@ -173,7 +173,7 @@ func (s *Service) TakeJoin(ctx context.Context, user models.UserID) error {
 }
 
 // TakeLogin counts a login from an address ("" for one that is not limited), and returns CodeRateLimited if there are too
-// many. It costs what Take costs, and calls through what Take does.
+// many. It costs what Take costs. If Redis does not answer, the login is let through, as a call by Take.
 func (s *Service) TakeLogin(ctx context.Context, address string) error {
 	network := Network(address)
 	if network == "" {
