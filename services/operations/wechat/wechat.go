@@ -201,7 +201,7 @@ type Steps struct {
 
 // Upload takes what wx.getWeRunData has given to a mini program: of each day in China the largest total, oldest
 // first. Errors: CodeValidationFailed for an appid that is not known, those of Uploads.Accept, and
-// CodeWeChatSession for whatever can't be read, after a tenth of a second. Three statements, and what Accept costs.
+// CodeWeChatSession for whatever can't be read, after a tenth of a second. Two statements, and what Accept costs.
 func (s *Service) Upload(ctx context.Context, user models.UserID, appid, encryptedData, iv string) (Steps, error) {
 	began := time.Now()
 	app, err := s.app(appid)

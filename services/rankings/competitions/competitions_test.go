@@ -1,6 +1,7 @@
 package competitions
 
 import (
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -249,6 +250,44 @@ c: 0`
 				t.Errorf("%s, %v", text, err)
 			}
 		}
+	})
+}
+
+// Somebody may be erased, with all scores, after it was read who counts and before the scores are. Such a standing is not
+// final: the next one is, without that person's days.
+func TestErasedWhileItBecomesFinal(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		f := newFixture(t, env)
+		c := f.define(models.Competition{ID: "spring", Name: "Spring", Measure: models.MeasureScore, Team: models.TeamMean, First: today, Last: today})
+		f.each(c, "aabb")
+		for user := range models.RowID(4) {
+			f.upload(user+1, today, 100*int64(user+1))
+		}
+		for range 4 {
+			f.nextDay()
+		}
+		f.o.Rest = func(context.Context, time.Time, int) error {
+			if !f.erased.Has(4) {
+				f.exec("DELETE FROM users WHERE user_id = 4")
+				f.exec("DELETE FROM archived_scores WHERE user_id = 4")
+				f.erased.Add(4)
+			}
+			return nil
+		}
+		f.run()
+		if found := testenv.Must(f.o.Jobs.Find(t.Context(), c.ID)); found.Revision != 0 {
+			t.Error("a standing is final though somebody was erased meanwhile")
+		}
+		f.run()
+		f.want("final", f.pages(c, ""), `
+1. b 300 of 1
+2. a 150 of 2
+3. c 0 of 0
+: 3, 1. "3" in "b" 300 on 1, 2. "2" in "a" 200 on 1, 3. "1" in "a" 100 on 1
+a: 2, 2. "2" in "a" 200 on 1, 3. "1" in "a" 100 on 1
+b: 1, 1. "3" in "b" 300 on 1
+c: 0`)
 	})
 }
 

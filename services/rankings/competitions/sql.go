@@ -83,6 +83,13 @@ func (s *Store) finish(ctx context.Context, sh *sheet, asOf time.Time) (revision
 		if !slices.EqualFunc(members, sh.members, sameMember) {
 			return errChanged
 		}
+		erased, err := erasedIn(tx, c.Row)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(sh.stints, func(one stint) bool { return erased[one.user] }) { // the scores may be gone that were read
+			return errChanged
+		}
 		hidden, err := hiddenIn(tx, c.Row)
 		if err != nil {
 			return err
@@ -120,14 +127,25 @@ func sameMember(a, b models.TeamMember) bool {
 
 // hiddenIn returns those who count in a competition and hide from everybody. One query.
 func hiddenIn(db *gorm.DB, c models.CompetitionRow) (map[models.RowID]bool, error) {
+	return usersIn(db.Raw(`SELECT DISTINCT m.user_id FROM competition_members m JOIN users u ON u.user_id = m.user_id
+		WHERE m.competition_id = ? AND u.hidden`, c))
+}
+
+// erasedIn returns those who count in a competition and are being erased. One query.
+func erasedIn(db *gorm.DB, c models.CompetitionRow) (map[models.RowID]bool, error) {
+	return usersIn(db.Raw(`SELECT DISTINCT m.user_id FROM competition_members m
+		WHERE m.competition_id = ? AND NOT EXISTS (SELECT 1 FROM users u WHERE u.user_id = m.user_id)`, c))
+}
+
+// usersIn returns the users whom a query selects.
+func usersIn(query *gorm.DB) (map[models.RowID]bool, error) {
 	var users []models.RowID
-	err := db.Raw(`SELECT DISTINCT m.user_id FROM competition_members m JOIN users u ON u.user_id = m.user_id
-		WHERE m.competition_id = ? AND u.hidden`, c).Scan(&users).Error
-	hidden := make(map[models.RowID]bool, len(users))
+	err := query.Scan(&users).Error
+	found := make(map[models.RowID]bool, len(users))
 	for _, user := range users {
-		hidden[user] = true
+		found[user] = true
 	}
-	return hidden, models.Wrap("list who hides", err)
+	return found, models.Wrap("list people of a competition", err)
 }
 
 // hidden is hiddenIn outside of a transaction.
