@@ -126,17 +126,16 @@ func (w *WeChat) RunData(appid, name string, at time.Time, days ...StepDay) (enc
 	plain := Must(json.Marshal(map[string]any{
 		"stepInfoList": days, "watermark": map[string]any{"appid": appid, "timestamp": at.Unix()},
 	}))
-	return w.Encrypt(appid, name, plain)
-}
-
-// Encrypt encrypts a text with a person's key.
-func (w *WeChat) Encrypt(appid, name string, plain []byte) (encryptedData, iv string) {
-	padding := aes.BlockSize - len(plain)%aes.BlockSize
-	data := append(bytes.Clone(plain), bytes.Repeat([]byte{byte(padding)}, padding)...)
 	start := make([]byte, aes.BlockSize)
 	_, _ = rand.Read(start)
-	block := Must(aes.NewCipher(w.Key(appid, name)))
-	cipher.NewCBCEncrypter(block, start).CryptBlocks(data, data)
+	return EncryptedByWeChat(w.Key(appid, name), start, plain)
+}
+
+// EncryptedByWeChat encrypts a text with a session key and an initialization vector, and returns both in base64.
+func EncryptedByWeChat(key, start, plain []byte) (encryptedData, iv string) {
+	padding := aes.BlockSize - len(plain)%aes.BlockSize
+	data := append(bytes.Clone(plain), bytes.Repeat([]byte{byte(padding)}, padding)...)
+	cipher.NewCBCEncrypter(Must(aes.NewCipher(key)), start).CryptBlocks(data, data)
 	return base64.StdEncoding.EncodeToString(data), base64.StdEncoding.EncodeToString(start)
 }
 

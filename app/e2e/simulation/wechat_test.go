@@ -1,10 +1,8 @@
 package simulation_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/aes"
-	"crypto/cipher"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -16,6 +14,7 @@ import (
 	"time"
 
 	"stepboard/config"
+	"stepboard/internal/testenv"
 	"stepboard/models"
 )
 
@@ -173,9 +172,5 @@ func (w *world) uploadFromWeChat(ctx context.Context, r *replica) {
 func weChatDocument(appid string, key []byte, at time.Time, day models.Date, steps int64) (data, iv string) {
 	plain := fmt.Appendf(nil, `{"stepInfoList":[{"timestamp":%d,"step":%d}],"watermark":{"appid":%q,"timestamp":%d}}`,
 		day.UTC().Add(-8*time.Hour).Unix(), steps, appid, at.Unix())
-	n := aes.BlockSize - len(plain)%aes.BlockSize
-	plain = append(plain, bytes.Repeat([]byte{byte(n)}, n)...)
-	start := make([]byte, aes.BlockSize)
-	cipher.NewCBCEncrypter(must(aes.NewCipher(key)), start).CryptBlocks(plain, plain)
-	return base64.StdEncoding.EncodeToString(plain), base64.StdEncoding.EncodeToString(start)
+	return testenv.EncryptedByWeChat(key, make([]byte, aes.BlockSize), plain)
 }
