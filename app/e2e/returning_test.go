@@ -60,11 +60,22 @@ func (s *server) nameAll(users ...models.UserID) {
 // user returns, and with one that is finished.
 func returns(t *testing.T, test func(s *server, finish func()), change ...func(*config.Config)) {
 	t.Helper()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	eitherWay(t, func(t *testing.T, env *testenv.Env, finished bool) {
 		s := newServer(t, env, change...)
-		test(s, s.finishErasures)
+		finish := func() {}
+		if finished {
+			finish = s.finishErasures
+		}
+		test(s, finish)
 	})
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) { test(newServer(t, env, change...), func() {}) })
+}
+
+// eitherWay calls test twice on both kinds of stores: finished tells that the erasure in it is finished when the user returns.
+func eitherWay(t *testing.T, test func(t *testing.T, env *testenv.Env, finished bool)) {
+	t.Helper()
+	for _, finished := range []bool{true, false} {
+		testenv.Each(t, func(t *testing.T, env *testenv.Env) { test(t, env, finished) })
+	}
 }
 
 // An excluded user who erases oneself and uploads again is not shown, in any process, before an

@@ -1,6 +1,7 @@
 package wechat
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -52,10 +53,7 @@ type identity struct {
 
 // userID returns the id of a user that is made for the person.
 func (i identity) userID() models.UserID {
-	if i.unionID != "" {
-		return models.UserID(i.unionID)
-	}
-	return models.UserID(i.openID)
+	return models.UserID(cmp.Or(i.unionID, i.openID))
 }
 
 // client asks WeChat. Safe for concurrent use.
@@ -77,7 +75,6 @@ func newClient(address string) *client {
 // answer is what WeChat answers to a code, whatever the status.
 type answer struct {
 	Code       int    `json:"errcode"`
-	Text       string `json:"errmsg"`
 	OpenID     string `json:"openid"`
 	UnionID    string `json:"unionid"`
 	SessionKey string `json:"session_key"`
