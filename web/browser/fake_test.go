@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -24,10 +25,13 @@ type fakeService struct {
 	site  *web.Site
 	asked []string                    // paths asked for, in order
 	away  bool                        // whether connections are closed without an answer
+	slow  bool                        // whether answers come over a slow network
 	valid func(*http.Request) bool    // whether a token is accepted; nil accepts all
 	calls map[string]http.HandlerFunc // by method and path
 	// changed is closed, and replaced, when an answer changes.
 	changed chan struct{}
+	// line is held while bytes cross the slow network, one answer after another.
+	line sync.Mutex
 }
 
 // newFakeService starts a service with a daily board, an event and no people.
@@ -37,13 +41,21 @@ func newFakeService(t *testing.T, demo bool) *fakeService {
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		call, valid, site := f.calls[r.Method+" "+r.URL.Path], f.valid, f.site
-		away := f.away
+		away, slow := f.away, f.slow
 		f.asked = append(f.asked, r.URL.Path)
 		f.mu.Unlock()
 		if away {
 			panic(http.ErrAbortHandler)
 		}
-		if file, ok := site.Find(r.URL.Path); ok && call == nil {
+		file, ok := site.Find(r.URL.Path)
+		if slow {
+			bytes := 1000 // of an answer of the API
+			if ok {
+				bytes = len(file.Body)
+			}
+			f.cross(r.Context(), bytes)
+		}
+		if ok && call == nil {
 			w.Header().Set("Content-Security-Policy", file.Policy)
 			w.Header().Set("Content-Type", file.ContentType)
 			w.Header().Set("Cache-Control", file.CacheControl)
@@ -138,6 +150,29 @@ func (f *fakeService) leave(away bool) {
 	close(f.changed)
 	f.changed = make(chan struct{})
 	f.mu.Unlock()
+}
+
+// slowDown lets answers come over a slow network from now on. Chromium can emulate one, but its command for
+// that changes from version to version.
+func (f *fakeService) slowDown() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.slow = true
+}
+
+// cross takes the time that an answer of so many bytes needs over slow 4G, as Chromium's tools have it.
+func (f *fakeService) cross(ctx context.Context, bytes int) {
+	const latency, bytesPerSecond = 562 * time.Millisecond, 180_000
+	wait := func(d time.Duration) {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+	}
+	wait(latency)
+	f.line.Lock()
+	defer f.line.Unlock()
+	wait(time.Duration(bytes) * time.Second / bytesPerSecond)
 }
 
 // paths returns the paths asked for since it was called the last time.
