@@ -2,8 +2,10 @@
 # make check   runs the tests of every package and a short walk through the whole service,
 #              against a real Redis and a real Postgres: what to run while working. Needs
 #              Go, Redis and Postgres; as root on Debian it installs these two.
-# make test    runs all tests. Needs also a C compiler, npm's registry and the programs
-#              below; as root on Debian it installs them.
+# make test    proves each promise once, with all tests in a few of their forms. Needs also npm's
+#              registry and the programs below; as root on Debian it installs them. TEST_FORMS=N adds
+#              a fifth of the other forms, and RACE_DETECTOR=yes the race detector for every second
+#              package, which needs a C compiler: .ci/run does so, with the day as N.
 # make lint    checks format, go vet, golangci-lint and the layout of packages.
 #              Needs Go and, for JavaScript, Node's npx. The first run
 #              compiles golangci-lint, which takes minutes.
@@ -20,11 +22,12 @@
 # make vulncheck  looks for known vulnerabilities in what the code calls. Needs
 #              the network, or a copy of the database in GOVULNDB.
 # make fuzz    tries generated inputs on every decoder, FUZZTIME long each.
-# make soak    repeats the tests that kill processes many times, runs all tests under the
-#              race detector, and tries inputs for a minute on each decoder: some hours.
+# make soak    runs all tests in all forms and under the race detector, and tries inputs for a
+#              minute on each decoder: some hours.
 # make release-check  makes a snapshot of a release for this machine in dist, and tries its archive,
 #              package and chart. Needs root on Debian.
 # make release  publishes the release of the tag that is checked out: see CONTRIBUTING.md.
+# make bench-once  runs each small benchmark once, to see that it still does.
 # make bench   measures rates and memory for some minutes, with every core.
 
 GO ?= go
@@ -37,28 +40,28 @@ GOLANGCI_LINT = $(GO) tool -modfile=tools/golangci-lint/go.mod golangci-lint
 # Every go command gets this tag, so that all of them share one build cache.
 export GOFLAGS := $(GOFLAGS) -tags=nomsgpack
 
-# The race detector does not look into SQLite's C code, translated to Go, and into the
-# interpreter of the scripts of the simulation's Redis: both stay within one goroutine, and would
+# The race detector does not look into SQLite's C code, translated to Go, the interpreter of the scripts of
+# the simulation's Redis, and the packing and checksums of copies: all stay within one goroutine, and would
 # take half of all tests' time. It must look into the database's driver: a generic function that
 # is compiled there without it may be the one that is linked, and hide its order from it.
-RACE = -race -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='modernc.org/libc=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
+RACE = -race $(foreach package,modernc.org/sqlite/lib modernc.org/libc github.com/yuin/gopher-lua/... github.com/superfly/ltx/... github.com/pierrec/lz4/... hash/crc64,-gcflags='$(package)=-race=false')
 
 # These folders hold tests that drive other processes, or call one after another: there is
-# nothing for the race detector. The tests of all other packages run under it, except those of
-# files with //go:build !race, which make thousands of calls one after another.
-WITHOUT_RACE = ./app/e2e/... ./web/... ./clients/... ./bench/...
+# nothing for the race detector. It looks at the tests of all other packages, except those of
+# files with //go:build !race, which make thousands of calls one after another. Which of them are
+# every second one is told by TEST_FORMS, a number.
+WITHOUT_RACE = ./clients/... ./app/e2e/... ./web/... ./bench/...
 UNDER_RACE = $$($(GO) list ./... | grep -vE '^stepboard/(app/e2e|web|clients|bench)(/|$$)')
-TAGGED = $(shell grep -rl --include='*_test.go' '^//go:build !race' app handlers internal services)
-TESTS_OF_TAGGED = $(shell grep -hoP '^func \KTest\w+' $(TAGGED) | paste -sd'|')
-TEST = TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -vet=off
+EVERY_SECOND = $$(echo "$(UNDER_RACE)" | tr ' ' '\n' | awk '(NR + $(1)) % 2')
+
+# .ci/run measures what the tests of each package cost.
+TEST = TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -vet=off $(if $(COSTS),-exec='$(CURDIR)/build/cost test')
 # With the flags of make build, tests use what it has compiled. The race detector needs C.
 TEST_AS_BUILT = CGO_ENABLED=0 $(TEST) -trimpath
 
-# Benchmarks run once, to see that they still do. Left out are sizes that take long.
 BENCHMARKED = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' '^func Benchmark' app handlers internal services))))
-LONG_BENCHMARKS = /(100k|1M|10000000)$$|//MB=256
 
-.PHONY: build client check test lint generate format pictures sbom licenses vulncheck fuzz soak bench release-check release
+.PHONY: build client programs check test lint generate format pictures sbom licenses vulncheck fuzz soak bench-once bench release-check release
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o stepboard .
@@ -75,28 +78,33 @@ client:
 check: build
 	$(TEST_AS_BUILT) -timeout=10m $(UNDER_RACE)
 
-# Many tests of the first call wait for other processes, so more of them run at once than the
-# machine has cores, and the slowest packages start first. The page's tests start Chromium. The
-# documents' test runs the commands shown there, which use curl, openssl and psql. With strace tests
-# record what a process writes, and let its syncs fail. Without GORACE each package would pause for a
-# second at its end.
-test: build client
+# The page's tests start Chromium. The documents' test runs the commands shown there, which use curl, openssl and
+# psql. With strace tests record what a process writes, and let its syncs fail.
+programs:
+	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client && need strace strace
+
+# Many tests wait for other processes, so more of them run at once than the machine has cores. Without GORACE
+# each package under the race detector would pause for a second at its end.
+test: build client programs
 	cd $(CLIENT) && npm test
 	cd web && npm test
-	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client && need strace strace
-	$(TEST_AS_BUILT) -timeout=40m -parallel=3 $(WITHOUT_RACE)
-	GORACE=atexit_sleep_ms=50 $(TEST) -timeout=20m $(RACE) $(UNDER_RACE)
-	$(TEST_AS_BUILT) -count=1 -timeout=20m -run '^($(TESTS_OF_TAGGED))$$' $(addprefix ./,$(sort $(dir $(TAGGED))))
-	$(TEST_AS_BUILT) -run '^$$' -bench . -benchtime 1x -skip '$(LONG_BENCHMARKS)' $(BENCHMARKED)
+	$(TEST_AS_BUILT) -timeout=40m -parallel=4 $(WITHOUT_RACE)
+ifdef RACE_DETECTOR
+	GORACE=atexit_sleep_ms=50 $(TEST) -timeout=20m $(RACE) $(call EVERY_SECOND,$(TEST_FORMS))
+	$(TEST_AS_BUILT) -timeout=20m $(call EVERY_SECOND,$(TEST_FORMS)+1)
+else
+	$(TEST_AS_BUILT) -timeout=20m $(UNDER_RACE)
+endif
 
 # Prettier leaves lines long that it can't break, and does not know WXML.
 SHORT_LINES = $(foreach kind,js css html,$(wildcard web/page/*.$(kind) web/console/*.$(kind))) \
 	$(foreach kind,js wxml wxss,$(wildcard $(foreach folder,. parts pages/*,$(MINIPROGRAM)/$(folder)/*.$(kind))))
 
+# With the flags of make build, golangci-lint reads what that has compiled.
 lint:
 	$(PRETTIER) --check web clients
 	@! LC_ALL=C.UTF-8 grep -nE '.{121}' $(SHORT_LINES) || { echo "lines of more than 120 characters"; exit 1; }
-	$(GOLANGCI_LINT) run --allow-parallel-runners ./...
+	CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath" $(GOLANGCI_LINT) run --allow-parallel-runners ./...
 
 generate: client
 	$(GO) generate ./...
@@ -126,11 +134,14 @@ FUZZTIME ?= 3s
 fuzz:
 	GO=$(GO) scripts/fuzz $(FUZZTIME)
 
-soak: build
-	. ./scripts/need && need strace strace
+soak: build client programs
 	$(MAKE) fuzz FUZZTIME=1m
-	SOAK=1 $(TEST) -count=1 -timeout=3h -run Soak ./...
-	$(TEST) -count=1 -timeout=3h $(RACE) ./...
+	TEST_FORMS=all $(TEST_AS_BUILT) -count=1 -timeout=12h ./...
+	TEST_FORMS=all $(TEST) -count=1 -timeout=6h $(RACE) $(UNDER_RACE)
+
+# Left out are sizes that take long.
+bench-once: build
+	$(TEST_AS_BUILT) -run '^$$' -bench . -benchtime 1x -skip '/(100k|1M|10000000)$$|//MB=256' $(BENCHMARKED)
 
 bench:
 	scripts/with-servers $(GO) run ./bench

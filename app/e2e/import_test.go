@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -385,7 +386,9 @@ func TestImportIsInterrupted(t *testing.T) {
 		fmt.Fprintf(&daily, "%d,2026-11-19,5\n", n)
 		fmt.Fprintf(&hourly, "%d,2026-11-19 7:00,5\n", n)
 	}
-	for name, text := range map[string]string{"friends": friends.String(), "daily steps": daily.String(), "hourly steps": hourly.String()} {
+	texts := map[string]string{"friends": friends.String(), "daily steps": daily.String(), "hourly steps": hourly.String()}
+	for _, name := range testenv.Forms(t, 1, slices.Sorted(maps.Keys(texts))) {
+		text := texts[name]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			i := newImporter(t)

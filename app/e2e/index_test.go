@@ -50,6 +50,7 @@ const strangersSQL = `
 // no statistics, with them, and if nearly everybody hides.
 func TestCallsReadByIndex(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	env := testenv.RealConfig(t)
 	pool := testenv.Must(pgxpool.New(t.Context(), env.Config.Postgres.DSN))
 	t.Cleanup(pool.Close)

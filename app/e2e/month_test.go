@@ -200,6 +200,7 @@ func (m *month) runDay(day int) *testenv.Process {
 // ranking of one of five hot and archived days.
 func TestAMonthOfTheRealGraph(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	m := newMonth(t)
 	m.run("migrate", "up")
 	edges := testenv.RealData(t, "ego-facebook-edges.txt")

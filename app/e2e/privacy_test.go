@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -411,10 +410,7 @@ func (p *populations) forget(ctx context.Context) {
 // they are anonymous. Friend lists stay the same, and their histories are empty.
 func TestSoakPrivacy(t *testing.T) {
 	t.Parallel()
-	generated, pairs := 2, 200 // 400 pairs of populations
-	if os.Getenv("SOAK") != "" {
-		generated = 500
-	}
+	generated, pairs := testenv.Rounds(1, 500), 200 // pairs of populations
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	for i := range generated {

@@ -43,6 +43,7 @@ const canDelete = "document.querySelector('dialog .danger')?.disabled === false"
 // In the demo a person saves everything that is stored about them, and deletes it.
 func TestDemoAccount(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	base, people := startDemo(t)
 	me := people[4]
 	p := newPage(t, phone)
@@ -103,6 +104,7 @@ func TestDemoAccount(t *testing.T) {
 // visitor is signed out.
 func TestAccountErrors(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	f.ranks(rankingFrom(1, 2, 3, 1))
 	const export, erase = "GET /v1/me/export", "DELETE /v1/me"

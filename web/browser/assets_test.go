@@ -3,12 +3,15 @@ package browser
 import (
 	"strings"
 	"testing"
+
+	"stepboard/internal/testenv"
 )
 
 // Who opens the page, the console or the reference again asks the service for the document and for
 // no other file.
 func TestWarmLoad(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	f.ranks(rankingFrom(1, 2, 3, 1))
 	f.returns("GET /openapi.json", map[string]any{"openapi": "3.1.0", "info": map[string]any{"title": "API", "version": "1"}, "paths": map[string]any{}})

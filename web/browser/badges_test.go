@@ -8,6 +8,8 @@ import (
 
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"stepboard/internal/testenv"
 )
 
 // friendRequest is a friend request of the viewer's, by or to another user.
@@ -24,6 +26,7 @@ func badge(tab string) string {
 // seen.
 func TestBadges(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	f.ranks(withLikes(rankingFrom(1, 2, 1), 2))
 	f.returns("GET /v1/friends/requests", map[string]any{"requests": []any{friendRequest("2", "incoming"), friendRequest("3", "outgoing"), friendRequest("4", "incoming")}})
@@ -74,6 +77,7 @@ const slowTimers = `(() => {
 // page asks for nothing by itself; when it is seen again, it asks who wants to be a friend.
 func TestTodayAsksForNothingBesideItsStream(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	f.ranks(withLikes(rankingFrom(1, 2, 1), 2))
 	f.returns("GET /v1/boards/steps/friends/absent", absentPeople(4))

@@ -3,6 +3,8 @@ package browser
 import (
 	"net/http"
 	"testing"
+
+	"stepboard/internal/testenv"
 )
 
 // Who leads is at the top of the ranking, on their cover if the page's own server has it, and
@@ -44,6 +46,7 @@ func TestChampion(t *testing.T) {
 // People of the demo have covers, which the page shows.
 func TestDemoCovers(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	base, people := startDemo(t)
 	var me struct {
 		CoverURL string `json:"cover_url"`

@@ -351,6 +351,7 @@ func TestConsoleUsers(t *testing.T) {
 // The keyboard alone opens an action and closes it, and the button has the focus again.
 func TestConsoleKeyboard(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	c := openConsole(t, desktop)
 	c.show("corrections")
 	const button = "document.querySelector('[data-action=lift]')"
@@ -370,6 +371,7 @@ func TestConsoleKeyboard(t *testing.T) {
 // itself.
 func TestConsoleServiceAway(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	c := openConsole(t, desktop)
 	block := func(patterns ...*network.BlockPattern) {
 		t.Helper()
@@ -490,6 +492,7 @@ func TestConsoleHolds(t *testing.T) {
 // Every time has its zone and its age.
 func TestConsoleTimes(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	c := openConsole(t, desktop)
 	_, err := chromedp.Call(c.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"})
 	c.must(err)
@@ -511,6 +514,7 @@ func TestConsoleTimes(t *testing.T) {
 // answered by that.
 func TestConsoleCorrectsReviews(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	c := openConsole(t, desktop)
 	c.show("reviews")
 	rows := c.rowCount()
@@ -556,6 +560,7 @@ func TestConsoleCorrectsReviews(t *testing.T) {
 // returns it.
 func TestConsoleLinks(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	c := openConsole(t, desktop)
 	c.show("corrections")
 	c.click(".table td a[href='#/boards/steps']")
@@ -584,6 +589,7 @@ func TestConsoleLinks(t *testing.T) {
 // dashboard. Of the days that are in progress somewhere it shows that on which most people walk.
 func TestConsoleLastHour(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	minutes := []any{}
 	for n := range 60 {
@@ -642,6 +648,7 @@ func TestConsoleLastHour(t *testing.T) {
 // can be done with those that are chosen.
 func TestConsoleRows(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	c := openConsole(t, desktop)
 	c.show("reviews")
 	var reviews struct {
@@ -686,6 +693,7 @@ func TestConsoleRows(t *testing.T) {
 // The key / leads to the search of a screen, or to that for users, and is a letter where one types.
 func TestConsoleSearchKey(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	c := openConsole(t, desktop)
 	const focused = "document.activeElement.id === "
 	c.press("/")
@@ -700,6 +708,7 @@ func TestConsoleSearchKey(t *testing.T) {
 // The navigation has five entries, all of which a phone shows at once.
 func TestConsoleNavigation(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	c := openConsole(t, narrow)
 	for _, v := range []viewport{narrow, desktop} {
 		c.emulate(v)

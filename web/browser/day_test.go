@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
+
+	"stepboard/internal/testenv"
 )
 
 // daysOf lets a fake service have a ranking today and another one on the day before, both
@@ -45,6 +47,7 @@ func past(users ...int) map[string]any {
 // Behind today's list one line says how yesterday went.
 func TestYesterday(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	f.daysOf(rankingFrom(1, 2, 3, 1, 4), past(3, 1, 2, 4))
 	p := newPage(t, phone)
@@ -67,6 +70,7 @@ func TestYesterday(t *testing.T) {
 // their names, also if they are fewer, and nothing stands for a day without scores.
 func TestPodium(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	f.daysOf(rankingFrom(1, 1), past(3, 1))
 	p := newPage(t, phone)
@@ -134,6 +138,7 @@ func TestGoal(t *testing.T) {
 // is kept for that has no user ids.
 func TestPlacesSinceTheLastLook(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	named := func(ranking map[string]any) map[string]any {
 		for _, line := range ranking["entries"].([]any) {
@@ -180,6 +185,7 @@ func TestPlacesSinceTheLastLook(t *testing.T) {
 // Who reaches the first three is told so, with confetti unless motion is to be reduced.
 func TestCelebration(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	for _, still := range []bool{false, true} {
 		t.Run(fmt.Sprint(still), func(t *testing.T) {
 			t.Parallel()
@@ -209,6 +215,7 @@ func TestCelebration(t *testing.T) {
 // The picture of a day can be shared, or saved where the browser can't share pictures.
 func TestShareDay(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	f.ranks(rankingFrom(1, 2, 3, 1, 4))
 	p := newPage(t, phone)

@@ -138,6 +138,7 @@ func TestDemo(t *testing.T) {
 // Past days and histories show what the API returns.
 func TestDemoPast(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	base, people := startDemo(t)
 	me := people[0]
 	p := newPage(t, desktop)
@@ -265,6 +266,7 @@ func TestDemoFriends(t *testing.T) {
 // If the stream is blocked, the page polls.
 func TestDemoWithoutStream(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	base, people := startDemo(t)
 	p := newPage(t, phone)
 	_, err := chromedp.Call(p.ctx, network.SetBlockedURLs, network.SetBlockedURLsParams{

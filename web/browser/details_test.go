@@ -3,11 +3,14 @@ package browser
 import (
 	"fmt"
 	"testing"
+
+	"stepboard/internal/testenv"
 )
 
 // The board that was chosen is in sight among many.
 func TestChosenBoardIsInSight(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	boards := []any{map[string]any{"name": "steps", "kind": "daily", "time_zone": "Asia/Shanghai", "current": map[string]any{"date": fakeDay}}}
 	for i := range 12 {
@@ -29,6 +32,7 @@ func TestChosenBoardIsInSight(t *testing.T) {
 // The picture of a day has its whole date, and the button for it is large enough for a thumb.
 func TestSharedPictureHasItsDate(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	f.ranks(rankingFrom(1, 2, 3, 1))
 	p := newPage(t, phone)
@@ -54,6 +58,7 @@ func TestSharedPictureHasItsDate(t *testing.T) {
 // days without one has steps.
 func TestUnits(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	for _, tt := range []struct{ unit, day, event, dayChinese, eventChinese string }{
 		{"", "steps", "coins", "步", "金币"}, {"s", "s", "s", "s", "s"}, {"points", "points", "points", "积分", "积分"},
 	} {

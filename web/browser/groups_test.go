@@ -49,6 +49,7 @@ func (p *page) says(text string) {
 // A group is ranked like friends, live and on past days.
 func TestDemoGroupRanking(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	base, people := startDemo(t)
 	me := people[0]
 	p := newPage(t, phone)
@@ -194,6 +195,7 @@ func TestInvitation(t *testing.T) {
 // does not fetch the group after a change, whose answer it has.
 func TestChangesOfAGroupFollowEachOther(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	groupOf := func(name string, challenge any) map[string]any {
 		return map[string]any{

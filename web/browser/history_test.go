@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+
+	"stepboard/internal/testenv"
 )
 
 // A history spans 31 days of the calendar, with and without a score, and its average
@@ -55,6 +57,7 @@ func TestHistory(t *testing.T) {
 // and charts.
 func TestFastestFirst(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	f.returns("GET /v1/boards", map[string]any{"boards": []any{map[string]any{
 		"name": "steps", "kind": "daily", "order": "low", "time_zone": "Asia/Shanghai", "current": map[string]any{"date": fakeDay},
@@ -83,6 +86,7 @@ func TestFastestFirst(t *testing.T) {
 // The day since when two people are friends is the one in the board's time zone.
 func TestFriendsSince(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	friend := entry(10, 1, 1)
 	friend["since"] = "2026-10-31T23:30:00.000Z" // in Shanghai it is the next day
@@ -144,6 +148,7 @@ func TestDemoSummary(t *testing.T) {
 // Sums that can't be read leave the rest of the history as it is.
 func TestSummaryIsAway(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	f.ranks(rankingFrom(1, 2, 3, 1))
 	f.fillScreens()

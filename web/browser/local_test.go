@@ -6,12 +6,15 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"stepboard/internal/testenv"
 )
 
 // The page sends the offset of the visitor's clock, so that a board whose days are each
 // user's own shows the visitor's today, and names that day.
 func TestLocalDays(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	f.returns("GET /v1/boards", map[string]any{"boards": []any{
 		map[string]any{"name": "steps-local", "kind": "daily", "time_zone": "local", "current": map[string]any{"date": fakeDay}},

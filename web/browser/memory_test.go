@@ -10,12 +10,15 @@ import (
 	"github.com/chromedp/cdproto/memory"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"stepboard/internal/testenv"
 )
 
 // A page that stays open all day keeps nothing of the rankings that its stream has brought, in which
 // people pass each other.
 func TestMemoryOfAnOpenPage(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	const people, events = 20, 10_000
 	f := newFakeService(t, false)
 	order := make([]int, people)

@@ -153,6 +153,7 @@ func TestNotices(t *testing.T) {
 // stream says who has passed.
 func TestNoticesOnTheOpenPage(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	f.ranks(rankingFrom(1, 2, 3, 1))
 	changes := f.pushes(nil)
@@ -187,6 +188,7 @@ func TestNoticesOnTheOpenPage(t *testing.T) {
 // The worker makes a sentence of what it is sent. A tap leads to the person in today's list.
 func TestNoticesWhileThePageIsClosed(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	f.ranks(friendsOf(50, 1))
 	p := newPage(t, phone)

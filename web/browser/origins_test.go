@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"stepboard/config"
+	"stepboard/internal/testenv"
 	"stepboard/web"
 )
 
@@ -48,6 +49,7 @@ var limited = regexp.MustCompile(`^429 rate_limited .* true [1-9]\d*000$`)
 // its errors. Another page can't, and the client says why.
 func TestOrigins(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	permitted, other := newOrigin(t), newOrigin(t)
 	service := startApp(t, func(c *config.Config) {
 		c.HTTP.CORSOrigins = []string{permitted}

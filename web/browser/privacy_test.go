@@ -98,6 +98,7 @@ func TestDemoPrivacy(t *testing.T) {
 // A choice that could not be stored is not shown as if it were.
 func TestPrivacyErrors(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	f.ranks(rankingFrom(1, 2, 3, 1))
 	friend := entry(10, 1, 1)
@@ -149,6 +150,7 @@ func TestDemoCorrections(t *testing.T) {
 // its end when the score rises.
 func TestCorrectionOfAnOpenPage(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	ranking := func(score int) map[string]any {
 		r := rankingFrom(1, 2, 3, 1)

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"stepboard/internal/testenv"
 )
 
 // screen is a screen of the page or of the console.
@@ -151,43 +154,65 @@ func (p *page) leaveDialog(s screen) {
 	}
 }
 
-// walk checks every screen on a phone and on a desktop, in English and in Chinese, light and
-// dark: its layout, its language, and what an accessibility checker finds. A screen is opened
-// once a size; language and colours change in place, except that a dialog covers the
-// button for the language.
+// look is how a screen is looked at.
+type look struct {
+	viewport
+	language string
+}
+
+// looks returns the ways in which screens are looked at: on a phone and on a desktop, in English and in Chinese,
+// light and dark.
+func looks() (all []look) {
+	for _, v := range []viewport{{width: 360, height: 740}, desktop} {
+		for _, language := range []string{"en", "zh-CN"} {
+			for _, dark := range []bool{false, true} {
+				v.dark = dark
+				all = append(all, look{v, language})
+			}
+		}
+	}
+	return all
+}
+
+// walk checks every screen: its layout, its language, and what an accessibility checker finds. A screen is opened
+// once a size; language and colours change in place, except that a dialog covers the button for the language.
 func (p *page) walk(screens []screen, prefix string) {
 	p.t.Helper()
-	for _, s := range screens {
-		for _, v := range []viewport{{width: 360, height: 740}, desktop} {
-			p.emulate(v)
-			p.speak("en")
-			p.showScreen(s)
-			for i, language := range []string{"en", "zh-CN"} {
-				if i > 0 {
+	all := looks()
+	for i, s := range screens {
+		var shown look
+		turn := i % len(all) // so that the few looks at one screen are not those at the next one
+		for n, l := range testenv.Forms(p.t, 1, slices.Concat(all[turn:], all[:turn])) {
+			switch {
+			case l.width != shown.width:
+				if shown.width > 0 {
 					p.leaveDialog(s)
-					p.speak(language)
-					p.openDialog(s)
 				}
-				for _, dark := range []bool{false, true} {
-					v.dark = dark
-					p.emulate(v)
-					p.until("the window has its size", "innerWidth === "+strconv.Itoa(int(v.width)))
-					where := fmt.Sprintf("%s%s-%d-%s", prefix, s.name, v.width, language[:2])
-					if dark {
-						where += "-dark"
-					}
-					p.checkLayout(where)
-					if dark {
-						p.checkAccess(where, "color-contrast")
-					} else {
-						p.checkAccess(where)
-					}
-					p.screenshot(where)
-				}
-				p.checkLanguage(prefix+s.name, language)
+				p.emulate(l.viewport)
+				p.speak(l.language)
+				p.showScreen(s)
+			case l.language != shown.language:
+				p.leaveDialog(s)
+				p.speak(l.language)
+				p.openDialog(s)
 			}
-			p.leaveDialog(s)
+			shown = l
+			p.emulate(l.viewport)
+			p.until("the window has its size", "innerWidth === "+strconv.Itoa(int(l.width)))
+			where := fmt.Sprintf("%s%s-%d-%s", prefix, s.name, l.width, l.language[:2])
+			p.checkLayout(where)
+			var rules []string // all of them
+			if l.dark {
+				where += "-dark"
+				if n > 0 {
+					rules = append(rules, "color-contrast")
+				}
+			}
+			p.checkAccess(where, rules...)
+			p.screenshot(where)
+			p.checkLanguage(prefix+s.name, l.language)
 		}
+		p.leaveDialog(s)
 	}
 }
 
@@ -299,7 +324,8 @@ func TestKeyboardAlone(t *testing.T) {
 	p := newPage(t, phone)
 	p.reduceMotion()
 	p.open(base)
-	for _, s := range screensOf(t, base, people[0]) {
+	screens := screensOf(t, base, people[0])
+	for _, s := range testenv.Forms(t, len(screens)/4, screens) {
 		p.showScreen(s)
 		p.checkKeyboard(s.name)
 		p.leaveDialog(s)
@@ -311,7 +337,8 @@ func TestConsoleKeyboardAlone(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t, phone)
 	c.reduceMotion()
-	for _, s := range c.screens() {
+	screens := c.screens()
+	for _, s := range testenv.Forms(t, len(screens)/4, screens) {
 		c.showScreen(s)
 		c.checkKeyboard("console " + s.name)
 		c.leaveDialog(s)

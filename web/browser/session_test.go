@@ -11,6 +11,8 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"stepboard/internal/testenv"
 )
 
 // tokenOf returns a token of a user, with more text to tell it from others.
@@ -141,6 +143,7 @@ func TestProfile(t *testing.T) {
 // The language can be switched without losing the session, and is kept.
 func TestLanguageSwitch(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	f.fillScreens()
 	p := newPage(t, phone)
@@ -171,6 +174,7 @@ func TestLanguageSwitch(t *testing.T) {
 // Browsers take the page as an app that can be installed.
 func TestInstallable(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	p := newPage(t, phone)
 	p.open(f.URL)

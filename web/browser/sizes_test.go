@@ -8,6 +8,8 @@ import (
 
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"stepboard/internal/testenv"
 )
 
 // largest is a user id of the greatest length.
@@ -122,35 +124,49 @@ func TestSizes(t *testing.T) {
 	}
 	p.signIn(f.URL, fakeToken())
 	p.until("the ranking is there", rankingShown)
+	type form struct {
+		screen struct{ name, hash, ready string }
+		look
+		letters int64
+	}
+	var forms []form
 	for _, s := range screens {
-		p.goTo(s.hash)
-		p.until(s.name, s.ready)
 		for _, language := range []string{"en", "zh-CN"} {
-			p.speak(language)
 			for i, v := range []viewport{narrow, phone, sideways, {width: 640, height: 400}, desktop} {
 				v.dark = i%2 == 1
-				p.emulate(v)
-				p.until("the window has its size", fmt.Sprintf("document.documentElement.clientWidth === %d", v.width))
 				for _, pixels := range letters {
-					p.setLetters(pixels)
-					p.until("text has its size", fmt.Sprintf("getComputedStyle(document.documentElement).fontSize === '%dpx'", pixels))
-					where := fmt.Sprintf("%s-%dx%d-letters-%d-%s", s.name, v.width, v.height, pixels, language)
-					p.checkLayout(where)
-					p.checkNames(where, pixels)
-					if eval[bool](p, `[...document.querySelectorAll('.tabs a .badge')].some((badge) => {
-						const [text, box] = [badge.parentElement.querySelector('.icon + span'), badge].map((e) => e.getBoundingClientRect());
-						return box.left < text.right && box.right > text.left && box.top < text.bottom && box.bottom > text.top;
-					})`) {
-						t.Errorf("%s: a badge covers the name of its tab", where)
-					}
-					rows := eval[int](p, "[...document.querySelectorAll('.ranking > li')].filter((e) => e.getBoundingClientRect().bottom <= innerHeight).length")
-					if v == sideways && pixels == 16 && (s.name == "today" || s.name == "boards") && rows < 3 {
-						t.Errorf("%s shows %d rows", where, rows)
-					}
-					p.screenshot("size-" + where)
+					forms = append(forms, form{s, look{v, language}, pixels})
 				}
 			}
 		}
+	}
+	shown := ""
+	for _, form := range testenv.Forms(t, 3*len(screens), forms) {
+		s := form.screen
+		if shown != s.name {
+			p.goTo(s.hash)
+			p.until(s.name, s.ready)
+			shown = s.name
+		}
+		p.speak(form.language)
+		p.emulate(form.viewport)
+		p.until("the window has its size", fmt.Sprintf("document.documentElement.clientWidth === %d", form.width))
+		p.setLetters(form.letters)
+		p.until("text has its size", fmt.Sprintf("getComputedStyle(document.documentElement).fontSize === '%dpx'", form.letters))
+		where := fmt.Sprintf("%s-%dx%d-letters-%d-%s", s.name, form.width, form.height, form.letters, form.language)
+		p.checkLayout(where)
+		p.checkNames(where, form.letters)
+		if eval[bool](p, `[...document.querySelectorAll('.tabs a .badge')].some((badge) => {
+			const [text, box] = [badge.parentElement.querySelector('.icon + span'), badge].map((e) => e.getBoundingClientRect());
+			return box.left < text.right && box.right > text.left && box.top < text.bottom && box.bottom > text.top;
+		})`) {
+			t.Errorf("%s: a badge covers the name of its tab", where)
+		}
+		rows := eval[int](p, "[...document.querySelectorAll('.ranking > li')].filter((e) => e.getBoundingClientRect().bottom <= innerHeight).length")
+		if form.viewport == sideways && form.letters == 16 && (s.name == "today" || s.name == "boards") && rows < 3 {
+			t.Errorf("%s shows %d rows", where, rows)
+		}
+		p.screenshot("size-" + where)
 	}
 }
 

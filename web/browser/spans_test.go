@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
 
+	"stepboard/internal/testenv"
 	"stepboard/models"
 )
 
@@ -63,6 +64,7 @@ func (p *page) choose(n int) {
 // the page opens there again.
 func TestDemoSpans(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	base, people := startDemo(t)
 	me := people[0].Token
 	p := newPage(t, phone)
@@ -109,6 +111,7 @@ func TestDemoSpans(t *testing.T) {
 // removes it.
 func TestDemoChallenge(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	base, people := startDemo(t)
 	me := people[0]
 	all := groupsOf(t, base, me.Token)
@@ -171,6 +174,7 @@ func TestDemoChallenge(t *testing.T) {
 // Once it is over, another one can be started.
 func TestChallengePresets(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	group := func(challenge any) map[string]any {
 		return map[string]any{
@@ -233,6 +237,7 @@ func TestChallengePresets(t *testing.T) {
 // A span that is loading, empty, failing or long is shown like a day.
 func TestSpanStates(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	f.ranks(rankingFrom(1, 2, 3, 1))
 	span := func(users ...int) map[string]any {

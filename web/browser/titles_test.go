@@ -3,6 +3,8 @@ package browser
 import (
 	"strings"
 	"testing"
+
+	"stepboard/internal/testenv"
 )
 
 // The tab of the browser is named after the period that is shown, with dates as the visitor's own form
@@ -38,6 +40,7 @@ func TestTitles(t *testing.T) {
 // Of people with one score, rows say since when each has it.
 func TestTies(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	ranking := rankingFrom(1, 2, 3, 1, 4)
 	entries := ranking["entries"].([]any)

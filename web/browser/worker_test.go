@@ -104,6 +104,7 @@ func newBuiltService(t *testing.T) *fakeService {
 // its own files. The worker's address and name stay.
 func TestWorkerUpgrade(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newBuiltService(t)
 	p := newPage(t, phone)
 	p.openWithWorker(f)
@@ -137,6 +138,7 @@ func TestWorkerUpgrade(t *testing.T) {
 // does not have. The load shows the whole old page then.
 func TestWorkerHalfUpgrade(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newBuiltService(t)
 	p := newPage(t, phone)
 	p.openWithWorker(f)
@@ -167,6 +169,7 @@ func TestWorkerHalfUpgrade(t *testing.T) {
 // A build of the service whose document names no worker removes it.
 func TestWorkerRemoved(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newBuiltService(t)
 	p := newPage(t, phone)
 	p.openWithWorker(f)
@@ -285,6 +288,7 @@ func TestComesBack(t *testing.T) {
 // An open page says that the service is away, asks again when a button is pressed, and comes back.
 func TestAnOpenPageSaysThatTheServiceIsAway(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	for _, dark := range []bool{false, true} {
 		t.Run(fmt.Sprintf("dark %v", dark), func(t *testing.T) {
 			t.Parallel()
@@ -309,6 +313,7 @@ func TestAnOpenPageSaysThatTheServiceIsAway(t *testing.T) {
 // A walk that has no answer is not shown as if it were counted.
 func TestWalkNotSent(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newFakeDemo(t)
 	f.ranks(rankingFrom(1, 2, 3, 1))
 	p := newPage(t, phone)
@@ -324,6 +329,7 @@ func TestWalkNotSent(t *testing.T) {
 // A service that does not answer is not waited for.
 func TestWorkerHangingService(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newBuiltService(t)
 	p := newPage(t, phone)
 	p.openWithWorker(f)
@@ -348,6 +354,7 @@ func TestKeptRanking(t *testing.T) {
 // Who signs out, whose token is refused, and who deletes everything leaves nothing behind.
 func TestNothingIsKept(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	f := newBuiltService(t)
 	p := newPage(t, phone)
 	p.openWithWorker(f)

@@ -21,7 +21,7 @@ func TestArchiveInAFolder(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, step := range testenv.Failpoints(t, "archive_version") {
+	for _, step := range testenv.Forms(t, 1, testenv.Failpoints(t, "archive_version")) {
 		for _, time := range []int{1, 2} { // mostly once in each of two runs
 			step := fmt.Sprintf("%s#%d", step, time)
 			t.Run(step, func(t *testing.T) {

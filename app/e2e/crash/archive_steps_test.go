@@ -103,23 +103,23 @@ var laterRun = []step{
 // nothing is lost, doubled or left behind, late scores included.
 func TestSoakArchiveKilledAtEachStep(t *testing.T) {
 	t.Parallel()
-	killAtEach(t, firstRun, func(*coldDay) {})
+	killAtEach(t, 1, firstRun, func(*coldDay) {})
 }
 
 // The same holds for a run that merges late scores.
 func TestSoakArchiveKilledWhileMerging(t *testing.T) {
 	t.Parallel()
-	killAtEach(t, laterRun, func(d *coldDay) {
+	killAtEach(t, 0, laterRun, func(d *coldDay) {
 		d.finish(1)
 		d.writeLate()
 	})
 }
 
-// killAtEach kills the command at each step of the run after prepare, and lets
+// killAtEach kills the command at each step of the run after prepare, or at a few of them, and lets
 // other runs finish.
-func killAtEach(t *testing.T, steps []step, prepare func(*coldDay)) {
-	for round := range rounds(1, 5) {
-		for _, s := range steps {
+func killAtEach(t *testing.T, few int, steps []step, prepare func(*coldDay)) {
+	for round := range testenv.Rounds(1, 5) {
+		for _, s := range testenv.Forms(t, few, steps) {
 			t.Run(fmt.Sprintf("%d/%s", round, s.name), func(t *testing.T) {
 				t.Parallel()
 				d := newColdDay(t)
@@ -143,7 +143,7 @@ func killAtEach(t *testing.T, steps []step, prepare func(*coldDay)) {
 // same day.
 func TestSoakArchiveKilledAtRandom(t *testing.T) {
 	t.Parallel()
-	for range rounds(1, 40) {
+	for range testenv.Rounds(1, 40) {
 		d := newColdDay(t)
 		for range 4 {
 			link, name, most := d.postgres, "postgres", 20_000

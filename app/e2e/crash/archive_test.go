@@ -65,6 +65,7 @@ func TestArchiveFreezeOfADeadProcess(t *testing.T) {
 // transaction, so the next one ends its session.
 func TestArchiveCommitOfADeadProcess(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	d := newColdDay(t)
 	link, c := beforeCommit(d), d.start()
 	d.awaitHeld(link, c)

@@ -19,8 +19,8 @@ import (
 // friends and profiles. Others then show what Postgres has.
 func TestSoakCachesKilledAtEachStep(t *testing.T) {
 	t.Parallel()
-	for round := range rounds(1, 5) {
-		for _, step := range testenv.Failpoints(t, "caches") {
+	for round := range testenv.Rounds(1, 5) {
+		for _, step := range testenv.Forms(t, 0, testenv.Failpoints(t, "caches")) {
 			t.Run(fmt.Sprintf("%d/%s", round, step), func(t *testing.T) {
 				t.Parallel()
 				testKilledCaches(t, step, 1+7*round)

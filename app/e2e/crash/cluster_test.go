@@ -29,7 +29,7 @@ func failovers(t *testing.T, use func(*config.Redis), master func() *testenv.Nod
 	s.awaitMore(100)
 	// From here on replicas have the scores of the users who upload nothing.
 	whole()
-	for range rounds(1, 20) {
+	for range testenv.Rounds(1, 20) {
 		g.awaitMore(30)
 		s.awaitMore(100)
 		refused, began := s.refused.Load(), time.Now()
@@ -72,6 +72,7 @@ func TestSoakClusterMasterKilled(t *testing.T) {
 // The master that Sentinels watch is killed under load.
 func TestSoakSentinelMasterKilled(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	sentinels := testenv.StartSentinels(t)
 	failovers(t, sentinels.Use, sentinels.Master, sentinels.AwaitWhole)
 }
@@ -79,13 +80,14 @@ func TestSoakSentinelMasterKilled(t *testing.T) {
 // Slots move under load, and no call fails.
 func TestSoakSlotsMove(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	cluster := testenv.StartCluster(t)
 	env, p := sharded(t, cluster.Use)
 	g := startGivers(t, p.URL)
 	s := startSteppers(t, p.URL, allowNone)
 	bucket := harness.DayBucket(t, env, harness.Today())
 	rdb := env.Redis.(*redis.ClusterClient)
-	for range rounds(10, 500) {
+	for range testenv.Rounds(10, 500) {
 		g.awaitMore(5)
 		s.awaitMore(20)
 		gifts := &models.Bucket{Board: []string{"steps", "gifts", "active"}[rand.IntN(3)], Name: bucket.Name}

@@ -60,7 +60,7 @@ func TestSoakBackupKilled(t *testing.T) {
 				testenv.ServeFolder(t, dir)
 			}
 			takes := took(t, backup...)
-			for range rounds(12, 300) {
+			for range testenv.Rounds(12, 300) {
 				if err := os.WriteFile(path, old, 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -104,7 +104,7 @@ func TestSoakRestoreKilled(t *testing.T) {
 	from, backup, _ := folderToRestore(t)
 	takes := took(t, "restore", backup, "--data="+copyFolder(t, from))
 	found := make(map[string]int)
-	for range rounds(15, 200) {
+	for range testenv.Rounds(15, 200) {
 		dir := copyFolder(t, from)
 		killed(t, rng, takes, "restore", backup, "--data="+dir)
 		got := friendsOfNine(t, dir)
@@ -130,7 +130,7 @@ func TestSoakMoveKilled(t *testing.T) {
 	}
 	_, move := moveTo(harness.RealConfig(t))
 	takes := took(t, move...)
-	for range rounds(3, 50) {
+	for range testenv.Rounds(3, 50) {
 		env := harness.RealConfig(t)
 		dir, move := moveTo(env)
 		for range 4 {

@@ -17,7 +17,7 @@ import (
 // and the erased person has no name in it.
 func TestSoakCompetitionsKilledAtEachStep(t *testing.T) {
 	t.Parallel()
-	for _, step := range testenv.Failpoints(t, "competitions") {
+	for _, step := range testenv.Forms(t, 1, testenv.Failpoints(t, "competitions")) {
 		t.Run(step+" servers", func(t *testing.T) {
 			t.Parallel()
 			env := harness.Real(t)
@@ -108,6 +108,7 @@ func testKilledCompetition(t *testing.T, step string, serve func(step string, fl
 // Of several processes one computes the standings, and all show them. If one is killed, another goes on.
 func TestSoakStandingsGoOnWithoutAProcess(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	env := harness.Real(t)
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)

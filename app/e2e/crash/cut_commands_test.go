@@ -38,7 +38,7 @@ func TestSoakPowerCutOfARestore(t *testing.T) {
 	}
 	d, r := recordCommand(t, root, "restore", backup, "--data="+filepath.Join(root, "data"))
 	found := make(map[string]int)
-	for c := range r.cuts(t, randomly(t), d, rounds(60, 2000)) {
+	for c := range r.cuts(t, randomly(t), d, testenv.Rounds(30, 2000)) {
 		got := knownUsers(t, filepath.Join(c.root, "data"))
 		if found[got]++; got != "11 12 13 9" && got != "11 9" {
 			t.Fatalf("the power is cut at line %d of %d: the users are %s", c.line, r.lines, got)
@@ -84,7 +84,7 @@ func TestSoakPowerCutOfABackup(t *testing.T) {
 	old := testenv.Must(os.ReadFile(path))
 	run(t, "import", "friends", friendsFile(t, "9 11\n"), "--data="+dir)
 	d, r := recordCommand(t, root, "backup", path, "--data="+dir)
-	for c := range r.cuts(t, randomly(t), d, rounds(60, 2000)) {
+	for c := range r.cuts(t, randomly(t), d, testenv.Rounds(30, 2000)) {
 		left := filepath.Join(c.root, "backup")
 		if !bytes.Equal(testenv.Must(os.ReadFile(left)), old) {
 			checkBackup(t, left)

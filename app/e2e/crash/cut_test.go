@@ -532,9 +532,9 @@ func TestSoakPowerCut(t *testing.T) {
 	needStrace(t)
 	t.Parallel()
 	r := underLoad(t, t.TempDir(), new(cutLoad))
-	r.survives(t, rounds(150, 5000))
+	r.survives(t, testenv.Rounds(60, 5000))
 	// The test can fail: some cut finds that the syncs of each file are needed.
-	for _, name := range []string{"stepboard.db-wal", "stepboard.db", "data"} {
+	for _, name := range testenv.OtherForms(t, []string{"stepboard.db-wal", "stepboard.db", "data"}) {
 		d, found := newDisk(r.root), false
 		d.unsynced = filepath.Join(r.root, "data", name)
 		if name == "data" {
@@ -562,5 +562,5 @@ func TestSoakPowerCutAfterFailedSyncs(t *testing.T) {
 	if n := l.refusals.Load(); n == 0 {
 		t.Error("no call was refused")
 	}
-	r.survives(t, rounds(100, 3000))
+	r.survives(t, testenv.Rounds(40, 3000))
 }

@@ -16,7 +16,7 @@ import (
 // user is told once, under one id.
 func TestSoakDigestKilledAtEachStep(t *testing.T) {
 	t.Parallel()
-	for _, step := range testenv.Failpoints(t, "digest") {
+	for _, step := range testenv.Forms(t, 0, testenv.Failpoints(t, "digest")) {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			testKilledDigest(t, step)

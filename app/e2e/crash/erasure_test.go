@@ -17,7 +17,7 @@ import (
 // names the user is left in Postgres, and the archived day keeps its line.
 func TestSoakErasureKilledAtEachStep(t *testing.T) {
 	t.Parallel()
-	for _, step := range testenv.Failpoints(t, "erasure") {
+	for _, step := range testenv.Forms(t, 1, testenv.Failpoints(t, "erasure")) {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			testKilledErasure(t, step)

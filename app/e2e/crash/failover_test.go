@@ -16,6 +16,7 @@ import (
 // gives back what was uploaded last.
 func TestSoakFailoverToAReplicaThatIsBehind(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	servers := testenv.StartSplit(t)
 	r := startLossyRun(t, servers.UseFormer, servers.Former)
 	corrections := 0

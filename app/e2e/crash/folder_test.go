@@ -47,7 +47,7 @@ func stepsInAFolder(t testing.TB, rng *rand.Rand) (steps []string) {
 // one has everything that was acknowledged, and its ranks are those of a model.
 func TestSoakFolderKilledAtEachStep(t *testing.T) {
 	t.Parallel()
-	for range rounds(1, 8) {
+	for range testenv.Rounds(1, 8) {
 		seed := rand.Uint64()
 		if text := os.Getenv("CRASH_SEED"); text != "" {
 			seed = testenv.Must(strconv.ParseUint(text, 10, 64))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
@@ -20,7 +19,7 @@ import (
 // nothing counts twice.
 func TestSoakPostgresDiskFull(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("SOAK") == "" {
+	if !testenv.AllForms() {
 		t.Skip("takes minutes; make soak runs it")
 	}
 	env, server := withPostgres(t)
@@ -33,7 +32,7 @@ func TestSoakPostgresDiskFull(t *testing.T) {
 	}
 	p := testenv.Serve(t, env.Config, giftBoards(2))
 	g, u := startGivers(t, p.URL), upload(t, p.URL, harness.Today())
-	for range rounds(1, 5) {
+	for range testenv.Rounds(1, 5) {
 		g.awaitMore(30)
 		u.AwaitMore(t, 50)
 		server.LimitFiles(limit)
@@ -55,10 +54,11 @@ func TestSoakPostgresDiskFull(t *testing.T) {
 // it has memory again, the boards show everything that was acknowledged.
 func TestSoakRedisMemoryFull(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	env, server, rdb := withRedis(t)
 	p := testenv.Serve(t, env.Config, giftBoards(2))
 	g, u := startGivers(t, p.URL), upload(t, p.URL, harness.Today())
-	for range rounds(1, 10) {
+	for range testenv.Rounds(1, 10) {
 		g.awaitMore(30)
 		u.AwaitMore(t, 50)
 		server.LimitMemory(1)
@@ -80,7 +80,7 @@ func TestSoakRedisMemoryFull(t *testing.T) {
 // connections again.
 func TestSoakPostgresConnectionsTaken(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("SOAK") == "" {
+	if !testenv.AllForms() {
 		t.Skip("takes minutes; make soak runs it")
 	}
 	env, server := withPostgres(t)
@@ -94,7 +94,7 @@ func TestSoakPostgresConnectionsTaken(t *testing.T) {
 	server.Start()
 	p := testenv.Serve(t, env.Config, giftBoards(2))
 	g, u := startGivers(t, p.URL), upload(t, p.URL, harness.Today())
-	for range rounds(1, 10) {
+	for range testenv.Rounds(1, 10) {
 		g.awaitMore(30)
 		u.AwaitMore(t, 50)
 		refused := g.refused.Load()

@@ -17,7 +17,7 @@ import (
 func TestSoakHoldsKilledAtEachStep(t *testing.T) {
 	t.Parallel()
 	const boards = `--boards=[{name: steps, hold_above: 60000}]`
-	for _, step := range testenv.Failpoints(t, "holds") {
+	for _, step := range testenv.Forms(t, 1, testenv.Failpoints(t, "holds")) {
 		for _, mode := range []string{"direct", "redis"} {
 			t.Run(step+" "+mode, func(t *testing.T) {
 				t.Parallel()

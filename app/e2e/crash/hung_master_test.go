@@ -18,13 +18,14 @@ import (
 // that of a linearizable service. Users of the other masters are served meanwhile.
 func TestSoakClusterMasterHangs(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	testHungMasters(t, &hungMasters{kinds: objectKinds, accepted: http.StatusOK})
 }
 
 // With a queue, uploads of all users are accepted while a master hangs, and applied afterwards.
 func TestSoakClusterMasterHangsWithAQueue(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("SOAK") == "" {
+	if !testenv.AllForms() {
 		t.Skip("make soak runs it; without a queue it runs always")
 	}
 	testHungMasters(t, &hungMasters{
@@ -76,7 +77,7 @@ func testHungMasters(t *testing.T, how *hungMasters) {
 			testenv.Eventually(t, when, func() bool { return u.Accepted(testenv.ID(user)) >= before+20 || t.Failed() })
 		}
 	}
-	last := rounds(2, 30) - 1
+	last := testenv.Rounds(2, 30) - 1
 	for round := range last + 1 {
 		hung := cluster.Masters()[rand.IntN(3)]
 		var own, others []models.RowID

@@ -62,7 +62,7 @@ func TestSoakIncrementsSurviveKills(t *testing.T) {
 	boards := giftBoards(2)
 	p := testenv.Serve(t, env.Config, boards)
 	g := startGivers(t, p.URL)
-	for round := range rounds(4, 50) {
+	for round := range testenv.Rounds(4, 50) {
 		g.awaitMore(20)
 		// In turns before the write to either board, and before its answer.
 		switch round % 4 {
@@ -94,7 +94,7 @@ func TestIncrementsFillAnEmptyRedis(t *testing.T) {
 	p := testenv.Serve(t, env.Config, boards)
 	g := startGivers(t, p.URL)
 	st := &stores.Stores{Redis: rdb, Database: env.Database}
-	for range rounds(1, 10) {
+	for range testenv.Rounds(1, 10) {
 		g.awaitMore(30)
 		harness.AwaitCheckpoint(t, rdb, env.Keys, "ledger")
 		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
@@ -130,7 +130,7 @@ func TestIncrementsSurviveAPostgresRestart(t *testing.T) {
 	boards := giftBoards(2)
 	p := testenv.Serve(t, env.Config, boards)
 	g := startGivers(t, p.URL)
-	for range rounds(2, 10) {
+	for range testenv.Rounds(2, 10) {
 		g.awaitMore(30)
 		server.Crash()
 		server.Start()

@@ -22,10 +22,11 @@ func startKafka(t testing.TB, env *testenv.Env) *testenv.KafkaServer {
 // partitions.
 func TestSoakQueueKafkaConsumersKilled(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	env := harness.Real(t)
 	flags := harness.KafkaQueue(startKafka(t, env))
 	api := testenv.Serve(t, env.Config, append(flags, "--only=api")...)
-	consumers := killConsumers(t, env, api, rounds(2, 10), append(flags, "--only=consumer"))
+	consumers := killConsumers(t, env, api, testenv.Rounds(2, 10), append(flags, "--only=consumer"))
 	for _, p := range append(consumers, api) {
 		p.Stop()
 	}
@@ -39,11 +40,11 @@ func TestSoakQueueKafkaAway(t *testing.T) {
 	server := startKafka(t, env)
 	p := testenv.Serve(t, env.Config, harness.KafkaQueue(server)...)
 	u := harness.Enqueue(t, p)
-	for range rounds(1, 10) {
+	for range testenv.Rounds(1, 10) {
 		u.AwaitMore(t, 100)
 		_, refused := u.Counts()
 		server.Stop()
-		away := time.After(time.Duration(rounds(0, 30)) * time.Second)
+		away := time.After(time.Duration(testenv.Rounds(0, 30)) * time.Second)
 		testenv.Eventually(t, "uploads are refused", func() bool { _, n := u.Counts(); return n > refused })
 		testenv.Eventually(t, "/readyz names the queue", func() bool {
 			status, text := harness.Get(t, p, "/readyz")

@@ -15,8 +15,8 @@ import (
 // twice.
 func TestSoakLedgerKilledAtEachStep(t *testing.T) {
 	t.Parallel()
-	for round := range rounds(1, 5) {
-		for _, step := range testenv.Failpoints(t, "ledger") {
+	for round := range testenv.Rounds(1, 5) {
+		for _, step := range testenv.Forms(t, 0, testenv.Failpoints(t, "ledger")) {
 			t.Run(fmt.Sprintf("%d/%s", round, step), func(t *testing.T) {
 				t.Parallel()
 				testKilledLedger(t, step)

@@ -247,7 +247,7 @@ func TestSoakLinearizable(t *testing.T) {
 			server.Start()
 		},
 	}
-	for round := range len(faults) * rounds(1, 30) {
+	for round := range len(faults) * testenv.Rounds(1, 30) {
 		h.awaitMore(100)
 		faults[round%len(faults)](rand.IntN(len(processes)))
 	}

@@ -111,7 +111,7 @@ func TestSoakMove(t *testing.T) {
 	t.Parallel()
 	folder, before, seen := folderToMove(t)
 	steps := append(testenv.Failpoints(t, "move"), "move.copied#9", "move.committed#20", "move.archived#3")
-	for _, step := range steps {
+	for _, step := range testenv.Forms(t, 1, steps) {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			env := harness.RealConfig(t)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"stepboard/app/e2e/harness"
+	"stepboard/internal/testenv"
 )
 
 // inexplicable matches what TestSoakLinearizable prints of a history that no order explains.
@@ -17,7 +18,7 @@ var inexplicable = regexp.MustCompile(`[a-z]+-\d+: no order of its calls explain
 // breaks a promise of the service, and one run must find it.
 func TestSoakLinearizableFindsMutations(t *testing.T) {
 	t.Parallel()
-	findMutations(t, "testdata/mutations", "^TestSoakLinearizable$", inexplicable)
+	findMutations(t, "testdata/mutations", "^TestSoakLinearizable$", "", inexplicable)
 }
 
 // lost matches what the tests that cut the power print of a loss.
@@ -27,14 +28,14 @@ var lost = regexp.MustCompile(`the power is cut at line .*|after the restore the
 func TestSoakPowerCutsFindMutations(t *testing.T) {
 	t.Parallel()
 	needStrace(t)
-	findMutations(t, "testdata/power_cuts", "^TestSoakPowerCut(OfARestore)?$", lost)
+	findMutations(t, "testdata/power_cuts", "^TestSoakPowerCut(OfARestore)?$", "all", lost)
 }
 
-// findMutations builds the program with each patch of a folder, runs tests with that, and expects
+// findMutations builds the program with each patch of a folder, runs tests with that in few or all forms, and expects
 // that one fails and prints what found matches.
-func findMutations(t *testing.T, dir, tests string, found *regexp.Regexp) {
+func findMutations(t *testing.T, dir, tests, forms string, found *regexp.Regexp) {
 	t.Helper()
-	if os.Getenv("SOAK") == "" {
+	if !testenv.AllForms() {
 		t.Skip("takes minutes; make soak runs it")
 	}
 	test, err := os.Executable()
@@ -50,7 +51,7 @@ func findMutations(t *testing.T, dir, tests string, found *regexp.Regexp) {
 				t.Fatalf("build: %v\n%s", err, out)
 			}
 			run := exec.CommandContext(t.Context(), test, "-test.run", tests)
-			run.Env = append(os.Environ(), "SOAK=", "TEST_BINARY="+binary)
+			run.Env = append(os.Environ(), "TEST_FORMS="+forms, "TEST_BINARY="+binary)
 			out, err := run.CombinedOutput()
 			if err == nil {
 				t.Fatal("it is not found")

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -30,7 +29,7 @@ func TestSoakAnOlderRedisUnderANewerPostgres(t *testing.T) {
 // With a queue of its own, days have everything that was accepted, too.
 func TestSoakAnOlderRedisWithAQueue(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("SOAK") == "" {
+	if !testenv.AllForms() {
 		t.Skip("make soak runs it; without a queue it runs always")
 	}
 	newOlderRedis(t, http.StatusAccepted).run()

@@ -74,7 +74,7 @@ var passedSteps = map[string]int{"passed.compared": 1, "passed.remembered": 0, "
 // the next one within the hour: not even by a data folder's process, which forgets what it has seen.
 func TestSoakPassedKilledAtEachStep(t *testing.T) {
 	t.Parallel()
-	for _, step := range testenv.Failpoints(t, "passed") {
+	for _, step := range testenv.Forms(t, 1, testenv.Failpoints(t, "passed")) {
 		want, known := passedSteps[step]
 		if !known {
 			t.Errorf("what is told after %s?", step)

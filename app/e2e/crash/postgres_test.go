@@ -61,6 +61,7 @@ func TestPostgresCutOff(t *testing.T) {
 // While Postgres hangs, calls are refused in time, and the process can stop.
 func TestPostgresHangs(t *testing.T) {
 	t.Parallel()
+	testenv.Sometimes(t)
 	env := harness.Real(t)
 	link := testenv.NewProxy(t, testenv.Address(env.Config.Postgres.DSN))
 	env.Config.Postgres.DSN = testenv.WithAddress(env.Config.Postgres.DSN, link.Addr())

@@ -16,7 +16,7 @@ func TestSoakQueueConsumersKilled(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
 	api := testenv.Serve(t, env.Config, harness.Role("api")...)
-	killConsumers(t, env, api, rounds(3, 50), harness.Role("consumer"))
+	killConsumers(t, env, api, testenv.Rounds(3, 50), harness.Role("consumer"))
 }
 
 // killConsumers kills one of two consumers after another under load and starts
@@ -51,7 +51,7 @@ func TestSoakQueueRollingRestart(t *testing.T) {
 	api := testenv.Serve(t, env.Config, harness.Role("api")...)
 	consumers := []*testenv.Process{testenv.Serve(t, env.Config, harness.Role("consumer")...), testenv.Serve(t, env.Config, harness.Role("consumer")...)}
 	u := harness.Enqueue(t, api)
-	for i := range 2 * rounds(1, 20) {
+	for i := range 2 * testenv.Rounds(1, 20) {
 		old := &consumers[i%len(consumers)]
 		u.AwaitMore(t, 50)
 		(*old).Stop()
@@ -78,7 +78,7 @@ func TestSoakQueueBoardsLoseWrites(t *testing.T) {
 	testenv.Serve(t, cfg, harness.Role("consumer", stream)...)
 	harness.AwaitCheckpoint(t, rdb, env.Keys, "queue")
 	u := harness.Enqueue(t, api)
-	for range rounds(2, 10) {
+	for range testenv.Rounds(2, 10) {
 		u.AwaitMore(t, 500)
 		server.Kill()
 		server.Forget(lastWrites)
@@ -90,7 +90,7 @@ func TestSoakQueueBoardsLoseWrites(t *testing.T) {
 	harness.AwaitDrained(t, api)
 	testenv.Eventually(t, "lost updates are applied again", u.Applied(t, env, rdb))
 	// From here on no further upload can hide a loss.
-	for range rounds(1, 10) {
+	for range testenv.Rounds(1, 10) {
 		server.Kill()
 		server.Forget(lastWrites)
 		server.Start()
@@ -109,7 +109,7 @@ func TestSoakQueueBoardsFlushed(t *testing.T) {
 	api := testenv.Serve(t, cfg, harness.Role("api", stream)...)
 	consumer := testenv.Serve(t, cfg, harness.Role("consumer", stream)...)
 	u := harness.Enqueue(t, api)
-	for range rounds(1, 10) {
+	for range testenv.Rounds(1, 10) {
 		u.AwaitMore(t, 300)
 		harness.AwaitCheckpoint(t, rdb, env.Keys, "queue")
 		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
@@ -121,7 +121,7 @@ func TestSoakQueueBoardsFlushed(t *testing.T) {
 	harness.AwaitDrained(t, api)
 	testenv.Eventually(t, "lost updates are applied again", u.Applied(t, env, rdb))
 	// From here on no further upload can hide a loss.
-	for range rounds(1, 10) {
+	for range testenv.Rounds(1, 10) {
 		harness.AwaitCheckpoint(t, rdb, env.Keys, "queue")
 		if err := rdb.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
@@ -156,7 +156,7 @@ func TestSoakQueueStreamCutOff(t *testing.T) {
 	link := testenv.NewProxy(t, env.Config.Redis.Addrs[0])
 	p := testenv.Serve(t, env.Config, harness.RedisQueue("--ingest.redis.addrs="+link.Addr())...)
 	u := harness.Enqueue(t, p)
-	for i := range rounds(2, 10) {
+	for i := range testenv.Rounds(2, 10) {
 		u.AwaitMore(t, 100)
 		_, refused := u.Counts()
 		if i%2 == 0 {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +44,7 @@ func TestSoakTwoOfEachRole(t *testing.T) {
 	g, s, a := startGivers(t, api.running[0].URL), startSteppers(t, api.running[0].URL, allowBroken), newColdDays(t, env)
 	call := func(p *testenv.Process) { g.redirect(p.URL); s.redirect(p.URL) }
 	kills, began := 0, time.Now()
-	for ; kills < 6 || (os.Getenv("SOAK") != "" && time.Since(began) < 2*time.Minute); kills++ {
+	for ; kills < 6 || (testenv.AllForms() && time.Since(began) < 2*time.Minute); kills++ {
 		a.write()
 		g.awaitMore(rand.Int64N(20))
 		s.awaitMore(rand.Int64N(200))

@@ -94,7 +94,7 @@ func TestRestoreKilledAtEachStep(t *testing.T) {
 		// What is restored is made after the newest copy was read.
 		{"copies", []string{"--from=" + address, "--at=" + began.Format(time.RFC3339)}, append(steps, "restore.copied#2", "restore.opened#2")},
 	} {
-		for _, step := range tt.steps {
+		for _, step := range testenv.Forms(t, 1, tt.steps) {
 			t.Run(tt.of+"/"+step, func(t *testing.T) {
 				t.Parallel()
 				dir := copyFolder(t, from)

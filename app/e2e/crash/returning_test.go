@@ -18,7 +18,7 @@ import (
 // once another process runs.
 func TestSoakReturningKilledAtEachStep(t *testing.T) {
 	t.Parallel()
-	for _, step := range testenv.Failpoints(t, "returning") {
+	for _, step := range testenv.Forms(t, 1, testenv.Failpoints(t, "returning")) {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			testKilledReturn(t, step)

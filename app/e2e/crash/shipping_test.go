@@ -18,7 +18,7 @@ import (
 func TestShippingKilledAtEachStep(t *testing.T) {
 	t.Parallel()
 	const users = 4
-	for _, step := range testenv.Failpoints(t, "shipping") {
+	for _, step := range testenv.Forms(t, 0, testenv.Failpoints(t, "shipping")) {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
 			dir, to := filepath.Join(t.TempDir(), "data"), "file://"+filepath.Join(t.TempDir(), "copies")

@@ -31,8 +31,8 @@ const (
 // answers has exactly the sums: no day is missing and none counts twice.
 func TestSoakSpansKilledAtEachStepOfTheArchive(t *testing.T) {
 	t.Parallel()
-	for _, step := range testenv.Failpoints(t, "archive") {
-		for day := range rounds(1, 2) {
+	for _, step := range testenv.Forms(t, 1, testenv.Failpoints(t, "archive")) {
+		for day := range testenv.Rounds(1, 2) {
 			// At the second time a step is reached, the first day is archived.
 			step := fmt.Sprintf("%s#%d", step, day+1)
 			t.Run(step, func(t *testing.T) {

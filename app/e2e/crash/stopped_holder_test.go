@@ -12,10 +12,10 @@ import (
 // one continues, it changes nothing.
 func TestAStoppedLeaseHolderIsReplaced(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
+	for _, tt := range testenv.Forms(t, 0, []struct {
 		name string
 		at   breakpoint
-	}{{"while it reads", thirdChunk}, {"before it commits", beforeCommit}} {
+	}{{"while it reads", thirdChunk}, {"before it commits", beforeCommit}}) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			d := newColdDay(t)

@@ -3,7 +3,6 @@ package crash_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,14 +22,6 @@ func allowUnavailable(status int, err error) bool {
 }
 
 func allowBroken(status int, err error) bool { return err != nil || allowUnavailable(status, err) }
-
-// rounds returns how often a test kills: a few times, or many times in a soak.
-func rounds(few, many int) int {
-	if os.Getenv("SOAK") != "" {
-		return many
-	}
-	return few
-}
 
 // giftBoards returns the flag that defines a daily board, an event that has
 // begun and a rolling board, with the given number of shards each.

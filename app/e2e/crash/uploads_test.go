@@ -17,7 +17,7 @@ func upload(t testing.TB, url, date string) *harness.Uploads {
 // Every acknowledged upload is on the board after the process was killed.
 func TestSoakAcknowledgedUploadsSurviveAKill(t *testing.T) {
 	t.Parallel()
-	for range rounds(2, 50) {
+	for range testenv.Rounds(2, 50) {
 		env := harness.Real(t)
 		p := testenv.Serve(t, env.Config)
 		u := upload(t, p.URL, harness.Today())
@@ -31,7 +31,7 @@ func TestSoakAcknowledgedUploadsSurviveAKill(t *testing.T) {
 // begun, and ends with status 0.
 func TestSoakStoppingUnderLoad(t *testing.T) {
 	t.Parallel()
-	for range rounds(1, 20) {
+	for range testenv.Rounds(1, 20) {
 		env := harness.Real(t)
 		p := testenv.Serve(t, env.Config)
 		u := upload(t, p.URL, harness.Today())
@@ -48,7 +48,7 @@ func TestSoakRedisKilledUnderLoad(t *testing.T) {
 	env, server, rdb := withRedis(t)
 	p := testenv.Serve(t, env.Config)
 	u := upload(t, p.URL, harness.Today())
-	for range rounds(2, 20) {
+	for range testenv.Rounds(2, 20) {
 		promised, refused := u.Counts()
 		testenv.Eventually(t, "uploads are under way", func() bool { n, _ := u.Counts(); return n > promised+200 })
 		server.Kill()

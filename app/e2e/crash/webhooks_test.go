@@ -275,8 +275,8 @@ func (o *outcomesRun) happened() map[string]int {
 // has happened is received under one id, and nothing else is.
 func TestSoakOutcomesKilledAtEachStep(t *testing.T) {
 	t.Parallel()
-	for round := range rounds(1, 5) {
-		for _, step := range testenv.Failpoints(t, "outcomes") {
+	for round := range testenv.Rounds(1, 5) {
+		for _, step := range testenv.Forms(t, 1, testenv.Failpoints(t, "outcomes")) {
 			if !strings.HasPrefix(step, "outcomes.result_") && !strings.HasPrefix(step, "outcomes.event_") {
 				step += fmt.Sprintf("#%d", 1+rand.N(5))
 			}
@@ -295,7 +295,7 @@ func TestSoakOutcomesKilledAtEachStep(t *testing.T) {
 // The same holds for processes that are killed at random, one after another.
 func TestSoakOutcomesKilledAtRandom(t *testing.T) {
 	t.Parallel()
-	for range rounds(1, 10) {
+	for range testenv.Rounds(1, 10) {
 		o := newOutcomesRun(t)
 		for range 4 {
 			p := testenv.Serve(t, o.env.Config, o.flags...)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"stepboard/app/e2e/harness"
+	"stepboard/internal/testenv"
 )
 
 // failing matches what the simulation prints of a seed that fails.
@@ -18,7 +19,7 @@ var failing = regexp.MustCompile(`seed \d+ fails after \d+ steps: .*`)
 // a promise of the service; 200 seeds must find it, on the store that begins its name. The patched
 // files replace those of the service in a build of the test, so the source stays as it is.
 func TestSoakMutations(t *testing.T) {
-	if os.Getenv("SOAK") == "" {
+	if !testenv.AllForms() {
 		t.Skip("takes minutes; make soak runs it")
 	}
 	for name, patch := range harness.Mutations(t, "testdata/mutations") {
@@ -30,7 +31,7 @@ func TestSoakMutations(t *testing.T) {
 				t.Fatalf("build: %v\n%s", err, out)
 			}
 			test := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSoakSimulation$")
-			test.Env = append(os.Environ(), "SOAK=", "SIM_STORE="+store, "SIM_SEED=1", "SIM_SEEDS=200", "SIM_SHORTEST=0")
+			test.Env = append(os.Environ(), "TEST_FORMS=", "SIM_STORE="+store, "SIM_SEED=1", "SIM_SEEDS=200", "SIM_SHORTEST=0")
 			out, err := test.CombinedOutput()
 			if err == nil {
 				t.Fatal("200 seeds do not find it")

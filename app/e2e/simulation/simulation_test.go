@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"stepboard/internal/testenv"
 	"stepboard/models"
 )
 
@@ -218,10 +219,10 @@ func (w *world) settle() {
 	})
 }
 
-// seedsOf has the number of seeds that run on a store: always, and in make soak.
+// seedsOf has the number of seeds that run on a store: always, those of a round, and in make soak.
 type seedsOf struct {
-	store        string
-	always, soak uint64
+	store                string
+	always, round, whole uint64
 }
 
 // chosen returns the seeds of the store that SIM_STORE names, or of both.
@@ -237,28 +238,37 @@ func chosen(t testing.TB, all []seedsOf) []seedsOf {
 	return all[i : i+1]
 }
 
-// count returns how many seeds run.
-func (s seedsOf) count(t testing.TB) uint64 {
-	if os.Getenv("SOAK") != "" {
-		return number(t, "SIM_SEEDS", s.soak)
+// list returns the seeds that run: the SIM_SEEDS first ones from SIM_SEED on; without these the first ones, which are
+// the same each time, and those of the round; or in make soak many that never ran before.
+func (s seedsOf) list(t testing.TB) []uint64 {
+	t.Helper()
+	seeds := func(first, count uint64) (list []uint64) {
+		for seed := first; seed < first+count; seed++ {
+			list = append(list, seed)
+		}
+		return list
 	}
-	return number(t, "SIM_SEEDS", s.always)
+	if os.Getenv("SIM_SEED") != "" || os.Getenv("SIM_SEEDS") != "" {
+		return seeds(number(t, "SIM_SEED", 1), number(t, "SIM_SEEDS", s.always))
+	}
+	if testenv.AllForms() {
+		return seeds(uint64(time.Now().UnixMilli()), s.whole)
+	}
+	list := seeds(1, s.always)
+	if round, ok := testenv.Round(t); ok {
+		list = append(list, seeds(1000+uint64(round)*s.round, s.round)...)
+	}
+	return list
 }
 
-// TestSoakSimulation runs seeds on each store: SIM_SEED is the first, SIM_SEEDS their number. Without
-// them it runs the first ones, which are the same each time; in make soak, more and others.
+// TestSoakSimulation runs seeds on each store.
 func TestSoakSimulation(t *testing.T) {
 	t.Parallel()
-	first := uint64(1)
-	if os.Getenv("SOAK") != "" {
-		first = uint64(time.Now().UnixMilli())
-	}
-	first = number(t, "SIM_SEED", first)
 	whole := number(t, "SIM_SHORTEST", 1) == 1 // otherwise one failing seed is enough
 	t.Cleanup(abandoned.Wait)
-	for _, seeds := range chosen(t, []seedsOf{{onFile, 40, 2000}, {onServers, 20, 1000}}) {
+	for _, seeds := range chosen(t, []seedsOf{{onFile, 6, 8, 2000}, {onServers, 3, 4, 1000}}) {
 		t.Run(seeds.store, func(all *testing.T) {
-			for seed := first; seed < first+seeds.count(t); seed++ {
+			for _, seed := range seeds.list(t) {
 				all.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 					t.Parallel()
 					if !whole && all.Failed() {
@@ -281,11 +291,10 @@ func TestSoakSimulation(t *testing.T) {
 // Two runs of a seed take the same steps and get the same answers.
 func TestSoakReplay(t *testing.T) {
 	t.Parallel()
-	first := number(t, "SIM_SEED", 1)
 	t.Cleanup(abandoned.Wait)
-	for _, seeds := range chosen(t, []seedsOf{{onFile, 2, 100}, {onServers, 1, 100}}) {
+	for _, seeds := range chosen(t, []seedsOf{{onFile, 1, 1, 100}, {onServers, 1, 0, 100}}) {
 		t.Run(seeds.store, func(t *testing.T) {
-			for seed := first; seed < first+seeds.count(t); seed++ {
+			for _, seed := range seeds.list(t) {
 				t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 					t.Parallel()
 					one, other := run(t, seeds.store, seed, length), run(t, seeds.store, seed, length)

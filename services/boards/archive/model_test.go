@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -387,10 +386,7 @@ func (w *archiveWorld) play(steps int) {
 // what a simple model does, complete and in order, and leaves nothing behind.
 func TestSoakTheArchiveEqualsAModel(t *testing.T) {
 	t.Parallel()
-	seed, seeds := uint64(time.Now().UnixNano()), uint64(10)
-	if os.Getenv("SOAK") != "" {
-		seeds = 300
-	}
+	seed, seeds := uint64(time.Now().UnixNano()), uint64(testenv.Rounds(10, 300))
 	t.Run("local", func(t *testing.T) {
 		t.Parallel()
 		for i := range seeds {

@@ -325,10 +325,7 @@ func (m *model) settle() {
 // TEST_SEED runs one seed again.
 func TestSoakModel(t *testing.T) {
 	t.Parallel()
-	first, count := rand.Uint64N(1<<40), uint64(20)
-	if os.Getenv("SOAK") != "" {
-		count = 1000
-	}
+	first, count := rand.Uint64N(1<<40), uint64(testenv.Rounds(20, 1000))
 	if text := os.Getenv("TEST_SEED"); text != "" {
 		first, count = testenv.Must(strconv.ParseUint(text, 10, 64)), 1
 	}
