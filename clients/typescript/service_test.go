@@ -101,6 +101,7 @@ type script struct {
 	ended chan error
 	mu    sync.Mutex
 	lines []string
+	over  bool // whether its output has ended
 }
 
 // startScript starts test/service.mjs. The end of the test kills it.
@@ -123,6 +124,9 @@ func startScript(t *testing.T, args ...string) *script {
 			s.lines = append(s.lines, scanner.Text())
 			s.mu.Unlock()
 		}
+		s.mu.Lock()
+		s.over = true
+		s.mu.Unlock()
 		s.ended <- s.cmd.Wait()
 	}()
 	t.Cleanup(func() {
@@ -149,7 +153,20 @@ func (s *script) printed(line string) int {
 // until waits until the script prints a line that it has not printed before.
 func (s *script) until(line string) {
 	s.t.Helper()
-	testenv.Eventually(s.t, "the client prints "+line, func() bool { return s.printed(line) > 0 })
+	s.eventually(line, func() bool { return slices.Contains(s.lines, line) })
+}
+
+// eventually waits until a condition on the lines holds, unless the script has ended.
+func (s *script) eventually(line string, condition func() bool) {
+	s.t.Helper()
+	testenv.Eventually(s.t, "the client prints "+line, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.over && !condition() {
+			s.t.Fatalf("the client ends without printing %s: %q", line, s.lines)
+		}
+		return condition()
+	})
 }
 
 // next returns the number of lines so far, for untilAfter.
@@ -162,9 +179,7 @@ func (s *script) next() int {
 // untilAfter waits until the script prints a line with this beginning after the first n.
 func (s *script) untilAfter(n int, beginning string) {
 	s.t.Helper()
-	testenv.Eventually(s.t, "the client prints "+beginning, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+	s.eventually(beginning, func() bool {
 		return slices.ContainsFunc(s.lines[n:], func(l string) bool { return strings.HasPrefix(l, beginning) })
 	})
 }

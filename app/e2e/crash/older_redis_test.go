@@ -29,9 +29,6 @@ func TestSoakAnOlderRedisUnderANewerPostgres(t *testing.T) {
 // With a queue of its own, days have everything that was accepted, too.
 func TestSoakAnOlderRedisWithAQueue(t *testing.T) {
 	t.Parallel()
-	if !testenv.AllForms() {
-		t.Skip("make soak runs it; without a queue it runs always")
-	}
 	newOlderRedis(t, http.StatusAccepted).run()
 }
 
