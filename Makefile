@@ -4,8 +4,8 @@
 #              Go, Redis and Postgres; as root on Debian it installs these two.
 # make test    proves each promise once, with all tests in a few of their forms. Needs also npm's
 #              registry and the programs below; as root on Debian it installs them. TEST_FORMS=N adds
-#              a fifth of the other forms, and RACE_DETECTOR=yes the race detector for every second
-#              package, which needs a C compiler: .ci/run does so, with the day as N.
+#              a tenth of the other forms, and RACE_DETECTOR=yes the race detector, which needs a C
+#              compiler: .ci/run does so, with the day as N, the latter every second day.
 # make lint    checks format, go vet, golangci-lint and the layout of packages.
 #              Needs Go and, for JavaScript, Node's npx. The first run
 #              compiles golangci-lint, which takes minutes.
@@ -48,11 +48,11 @@ RACE = -race $(foreach package,modernc.org/sqlite/lib modernc.org/libc github.co
 
 # These folders hold tests that drive other processes, or call one after another: there is
 # nothing for the race detector. It looks at the tests of all other packages, except those of
-# files with //go:build !race, which make thousands of calls one after another. Which of them are
-# every second one is told by TEST_FORMS, a number.
+# files with //go:build !race, which make thousands of calls one after another.
 WITHOUT_RACE = ./clients/... ./app/e2e/... ./web/... ./bench/...
 UNDER_RACE = $$($(GO) list ./... | grep -vE '^stepboard/(app/e2e|web|clients|bench)(/|$$)')
-EVERY_SECOND = $$(echo "$(UNDER_RACE)" | tr ' ' '\n' | awk '(NR + $(1)) % 2')
+TAGGED = $(shell grep -rl --include='*_test.go' '^//go:build !race' app handlers internal services)
+TESTS_OF_TAGGED = $(shell grep -hoP '^func \KTest\w+' $(TAGGED) | paste -sd'|')
 
 # .ci/run measures what the tests of each package cost.
 TEST = TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -vet=off $(if $(COSTS),-exec='$(CURDIR)/build/cost test')
@@ -90,8 +90,8 @@ test: build client programs
 	cd web && npm test
 	$(TEST_AS_BUILT) -timeout=40m -parallel=4 $(WITHOUT_RACE)
 ifdef RACE_DETECTOR
-	GORACE=atexit_sleep_ms=50 $(TEST) -timeout=20m $(RACE) $(call EVERY_SECOND,$(TEST_FORMS))
-	$(TEST_AS_BUILT) -timeout=20m $(call EVERY_SECOND,$(TEST_FORMS)+1)
+	GORACE=atexit_sleep_ms=50 $(TEST) -timeout=20m $(RACE) $(UNDER_RACE)
+	$(TEST_AS_BUILT) -timeout=20m -run '^($(TESTS_OF_TAGGED))$$' $(addprefix ./,$(sort $(dir $(TAGGED))))
 else
 	$(TEST_AS_BUILT) -timeout=20m $(UNDER_RACE)
 endif

@@ -16,7 +16,7 @@ import (
 const formsVariable = "TEST_FORMS"
 
 // shares is the number of shares that the other forms are divided into.
-const shares = 5
+const shares = 10
 
 // AllForms reports whether tests try all forms.
 func AllForms() bool { return os.Getenv(formsVariable) == "all" }
