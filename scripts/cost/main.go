@@ -16,11 +16,12 @@ package main
 import (
 	"bufio"
 	"crypto/sha256"
-	"encoding/json"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -156,20 +157,22 @@ func work(costs string) error {
 	return note(costs, workArea, used/time.Duration(processors))
 }
 
-// piece is the fixed piece of work: what tests and compilers do, that is maps, sorting, text, garbage and hashes.
+// piece is the fixed piece of work: sorting and hashing, without garbage, whose collection would take another time
+// in each run.
 func piece() {
-	for round := range 12 {
-		byText := make(map[string]int)
-		for i := range 100_000 {
-			byText[fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, round, i)))] = i
+	numbers, bytes := make([]uint64, 1<<20), make([]byte, 8<<20)
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same in each run
+	for range 24 {
+		for i := range numbers {
+			numbers[i] = random.Uint64()
 		}
-		keys := slices.Sorted(maps.Keys(byText))
-		text, err := json.Marshal(keys)
-		if err == nil {
-			err = json.Unmarshal(text, &keys)
+		slices.Sort(numbers)
+		for i, n := range numbers {
+			binary.LittleEndian.PutUint64(bytes[8*i:], n)
 		}
-		if err != nil {
-			panic(err) // it can't happen: these are texts
+		for range 4 {
+			sum := sha256.Sum256(bytes)
+			copy(bytes, sum[:])
 		}
 	}
 }
