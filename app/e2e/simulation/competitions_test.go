@@ -602,6 +602,7 @@ func (w *world) compareStandings(ctx context.Context, r *replica) {
 		running[c.Row] = c.Revision == 0
 	}
 	w.doRound(ctx, r, "competitions")
+	w.doRound(ctx, r, "users") // it may have heard of no change of who hides since the last one
 	w.lookAtTeams(r)
 	shown, ok := w.shownScores(ctx, r)
 	if !ok || w.late(r) {
