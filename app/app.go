@@ -607,7 +607,7 @@ func (a *App) ready(ctx context.Context) handlers.Readiness {
 		found.Degraded["clock"] = err
 	}
 	if a.shipping != nil {
-		if err := behind(a.shipping.Status()); err != nil {
+		if err := behind(a.shipping.Status(), a.shipEvery); err != nil {
 			found.Degraded["backup"] = err
 		}
 	}

@@ -19,20 +19,24 @@ func (a *App) Backup(ctx context.Context, use func(from *stores.Folder, copied *
 	return a.stores.Backup(ctx, func(copied *os.File) error { return use(a.stores.Folder, copied) })
 }
 
-// tolerated is how long a commit may wait to be copied to backup.to before somebody is told.
-const tolerated = time.Minute
-
-// behind returns what is wrong with copies of the data folder's database; nil for nothing.
-func behind(s shipping.Status) error {
+// behind returns what is wrong with copies of the data folder's database, of which one is made each interval; nil
+// for nothing: then what was committed an interval and a half ago, or half a second before the last interval, can be
+// restored.
+func behind(s shipping.Status, interval time.Duration) error {
+	late := s.Behind > interval+max(interval/2, 500*time.Millisecond)
+	var err error
 	switch {
 	case s.Superseded:
 		return errors.New("another process has begun a later generation at backup.to: nothing more is copied there")
-	case s.Behind > tolerated && s.Err != nil:
-		return fmt.Errorf("commits have waited for %v to be copied to backup.to: %w", s.Behind.Round(time.Second), s.Err)
-	case s.Behind > tolerated:
-		return fmt.Errorf("commits have waited for %v to be copied to backup.to", s.Behind.Round(time.Second))
+	case !s.Whole:
+		err = errors.New("nothing of this generation at backup.to can be restored yet")
+	case late || s.Err != nil:
+		err = fmt.Errorf("commits may have waited for %v to be copied to backup.to", s.Behind.Round(time.Second))
 	}
-	return nil
+	if s.Err != nil {
+		err = fmt.Errorf("%w: %w", err, s.Err)
+	}
+	return err
 }
 
 // Replaced is what a restored database needs of the one that it replaces.

@@ -109,8 +109,8 @@ func (ships) Step(context.Context) error { return nil }
 func (ships) Tend(context.Context) error { return nil }
 func (ships) Close() error               { return nil }
 
-// A process is ready while commits wait to be copied elsewhere. It says so from a minute on, and when
-// another process has taken over, and reports how far it is behind.
+// A process is ready while commits wait to be copied elsewhere. It says so from an interval and a half on, while
+// nothing can be restored, and when another process has taken over, and reports how far it is behind.
 func TestCopiesThatAreBehind(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -119,14 +119,15 @@ func TestCopiesThatAreBehind(t *testing.T) {
 		logged  string // and that it is degraded; empty for neither
 		metrics []string
 	}{
-		{"nothing is copied yet", shipping.Status{}, "", []string{"whole 0", "generation 0", "behind_seconds 0", "superseded 0"}},
+		{"nothing is copied yet", shipping.Status{}, "nothing of this generation at backup.to can be restored yet", []string{"whole 0", "generation 0", "behind_seconds 0", "superseded 0"}},
 		{
-			"a commit has waited for less than a minute", shipping.Status{Generation: 3, Whole: true, Behind: time.Minute, WaitingBytes: 5, Objects: 6, ObjectBytes: 7, Errors: 8, DeleteErrors: 9, FullAt: time.UnixMilli(1_500)}, "",
-			[]string{"whole 1", "generation 3", "behind_seconds 60", "waiting_bytes 5", "objects_total 6", "bytes_total 7", "errors_total 8", "delete_errors_total 9", "full_copy_timestamp_seconds 1.5"},
+			"a commit has waited for an interval and a half", shipping.Status{Generation: 3, Whole: true, Behind: 1500 * time.Millisecond, WaitingBytes: 5, Objects: 6, ObjectBytes: 7, Errors: 8, DeleteErrors: 9, FullAt: time.UnixMilli(1_500)}, "",
+			[]string{"whole 1", "generation 3", "behind_seconds 1.5", "waiting_bytes 5", "objects_total 6", "bytes_total 7", "errors_total 8", "delete_errors_total 9", "full_copy_timestamp_seconds 1.5"},
 		},
-		{"it has waited for longer", shipping.Status{Behind: 90 * time.Second}, "commits have waited for 1m30s to be copied to backup.to", []string{"behind_seconds 90"}},
-		{"the target is away", shipping.Status{Behind: 90 * time.Second, Err: errors.New("connection refused")}, "to backup.to: connection refused", nil},
-		{"another process has begun a generation", shipping.Status{Superseded: true}, "another process has begun a later generation", []string{"superseded 1"}},
+		{"it has waited for longer", shipping.Status{Whole: true, Behind: 1501 * time.Millisecond}, "commits may have waited for 2s to be copied to backup.to", []string{"behind_seconds 1.501"}},
+		{"the target is away", shipping.Status{Whole: true, Err: errors.New("connection refused")}, "to backup.to: connection refused", nil},
+		{"it was away from the start", shipping.Status{Err: errors.New("connection refused")}, "can be restored yet: connection refused", nil},
+		{"another process has begun a generation", shipping.Status{Whole: true, Superseded: true}, "another process has begun a later generation", []string{"superseded 1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

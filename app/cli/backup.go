@@ -15,6 +15,7 @@ import (
 	"stepboard/config"
 	"stepboard/internal/backups"
 	"stepboard/internal/failpoint"
+	"stepboard/internal/shipping"
 	"stepboard/internal/stores"
 	"stepboard/models"
 	"stepboard/services/operations/erasure"
@@ -143,6 +144,7 @@ type restoration struct {
 	folder   *stores.Folder
 	target   backups.Target // nil for a file
 	restored backups.Restored
+	revived  bool // upload addresses that were revoked since may be valid again
 }
 
 func (r *restoration) run(ctx context.Context) (err error) {
@@ -166,16 +168,31 @@ func (r *restoration) run(ctx context.Context) (err error) {
 		}
 		return errors.Join(err, r.folder.Discard(), r.folder.Undo())
 	}
-	if err := r.folder.Replace(); err != nil {
+	if err = r.keepBase(); err == nil {
+		err = r.folder.Replace()
+	}
+	if err != nil {
 		return errors.Join(err, r.folder.Discard(), r.folder.Undo())
 	}
 	fmt.Fprintf(r.stdout, "%s was restored to data folder %s; %d users are erased again\n", r.from, r.folder.Dir, erased)
 	r.printRestored()
+	if r.revived {
+		fmt.Fprintf(r.stdout, "Nobody knows which upload addresses were revoked since: they can be used again. "+
+			"`stepboard upload-address list --user USER --data %s` lists those of a user.\n", r.folder.Dir)
+	}
 	if _, err := os.Stat(r.folder.Path(secretName)); err != nil && r.cfg.Auth.None() {
 		fmt.Fprintf(r.stdout, "There is no %s: put the former one there, or serve makes another and refuses the tokens of users.\n",
 			filepath.Join(r.folder.Dir, secretName))
 	}
 	return nil
+}
+
+// keepBase lets the copies of the folder go on from what was restored, if they go to where that is.
+func (r *restoration) keepBase() error {
+	if r.isFile {
+		return nil
+	}
+	return shipping.KeepBase(r.folder, r.from, r.restored, newClock(r.cfg)())
 }
 
 // printRestored prints what was restored of a target.
@@ -266,7 +283,7 @@ func (r *restoration) replaced(ctx context.Context) laterState {
 
 // erase erases the users again who were erased since the backup.
 func (r *restoration) erase(ctx context.Context, a *app.App, later []laterState) (erased int64, err error) {
-	known := !r.isFile && r.at.IsZero() // nothing of the target is later
+	known := !r.isFile && r.at.IsZero() && r.restored.Unfinished == 0 // nothing of the target is later
 	taken := false
 	var unknown []error
 	for _, l := range later {
@@ -287,12 +304,16 @@ func (r *restoration) erase(ctx context.Context, a *app.App, later []laterState)
 	}
 	if !known && !taken && r.erasures == "" && !r.none {
 		since := r.from + " was made"
-		if !r.at.IsZero() {
+		switch {
+		case !r.at.IsZero():
 			since = utc(r.at)
+		case r.restored.Unfinished > 0:
+			since = fmt.Sprintf("generation %d began, which has no full copy yet", r.restored.Unfinished)
 		}
 		return 0, fmt.Errorf("nobody knows who was erased since %s, as %w: "+
 			"name a file of `stepboard erasures export` with --erasures, or use --no-erasures", since, errors.Join(unknown...))
 	}
+	r.revived = r.none && !known && !taken
 	if !taken {
 		if _, err := a.TakeOver(ctx, nil); err != nil {
 			return 0, err

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -43,7 +45,38 @@ func (p *program) backupsCommand() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&from, "from", "", "where the database was copied to (default backup.to)")
+	cmd.AddCommand(p.backupsBeginCommand())
 	return cmd
+}
+
+func (p *program) backupsBeginCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "begin URL",
+		Short: "Let a process whose copies are not at backup.to begin anew there",
+		Long: "Let a process whose copies are not at backup.to begin anew there. Without this it waits: the folder may be the\n" +
+			"one below a disk that is not mounted. It does so within ten seconds, or at its next start, with a full copy.\n" +
+			"Nothing that is there is removed before its time.",
+		Args: cobra.ExactArgs(1),
+		RunE: p.run(func(ctx context.Context, args []string) error {
+			cfg, err := p.load()
+			if err != nil {
+				return err
+			}
+			target, err := openTarget(cfg, args[0])
+			if err != nil {
+				return err
+			}
+			text, err := json.Marshal(backups.Beginning{AskedAt: newClock(cfg)().UTC()})
+			if err == nil {
+				err = target.Create(ctx, backups.BeginObject, bytes.NewReader(text), int64(len(text)))
+			}
+			if err != nil && !errors.Is(err, backups.ErrExists) {
+				return fmt.Errorf("write to %s: %w", args[0], err)
+			}
+			fmt.Fprintf(p.stdout, "A process whose copies are not at %s begins anew there.\n", args[0])
+			return nil
+		}),
+	}
 }
 
 // openTarget returns the target of an address, with the keys of the settings.
@@ -60,8 +93,7 @@ func (p *program) printChains(from string, chains []backups.Chain) {
 	}
 	fmt.Fprintln(p.stdout, "generation\tbegan\thost\tfrom\tto\tfull copies\tobjects\tbytes")
 	for _, c := range chains {
-		fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n",
-			c.Number, utc(c.BeganAt), c.Host, utc(c.First), utc(c.Last), len(c.Fulls), c.Objects, c.Bytes)
+		p.row(c.Number, utc(c.BeganAt), c.Host, utc(c.First), utc(c.Last), len(c.Fulls), c.Objects, c.Bytes)
 	}
 	for _, c := range chains {
 		if c.Missing != "" {

@@ -140,13 +140,15 @@ func (p *program) printCorrection(c corrections.Entry) {
 	if c.Pending {
 		state = "pending"
 	}
-	fmt.Fprintf(p.stdout, "%s\t%s\t%s\t%s\t%s\tbefore=%s\t%s\t%s by %s: %s", id, c.Board, days, c.UserID, what, before, state,
-		c.CreatedAt.UTC().Format(time.RFC3339), c.Actor, c.Reason)
+	fields := []any{
+		id, c.Board, days, c.UserID, what, "before=" + before, state,
+		fmt.Sprintf("%s by %s: %s", c.CreatedAt.UTC().Format(time.RFC3339), c.Actor, c.Reason),
+	}
 	if c.Message != "" {
-		fmt.Fprintf(p.stdout, "\tmessage: %s", c.Message)
+		fields = append(fields, "message: "+c.Message)
 	}
 	if c.LiftedAt != nil {
-		fmt.Fprintf(p.stdout, "\tlifted %s by %s: %s", c.LiftedAt.UTC().Format(time.RFC3339), c.LiftedBy, c.LiftReason)
+		fields = append(fields, fmt.Sprintf("lifted %s by %s: %s", c.LiftedAt.UTC().Format(time.RFC3339), c.LiftedBy, c.LiftReason))
 	}
-	fmt.Fprintln(p.stdout)
+	p.row(fields...)
 }

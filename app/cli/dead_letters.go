@@ -19,7 +19,7 @@ func (p *program) deadLettersCommand() *cobra.Command {
 	list := listCommand(p, "List dead letters, newest first", &q.Before,
 		func(ctx context.Context, a *app.App) ([]models.DeadLetter, error) { return a.DeadLetters.List(ctx, q) },
 		func(l models.DeadLetter) int64 {
-			fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%s\n", l.ID, l.FailedAt.UTC().Format(time.RFC3339), l.Position, l.Reason, messageOf(l))
+			p.row(l.ID, l.FailedAt.UTC().Format(time.RFC3339), l.Position, l.Reason, messageOf(l))
 			return l.ID
 		})
 	addDeadLetterFilter(list, &q)

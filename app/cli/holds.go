@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -61,5 +60,5 @@ func (p *program) printHold(h models.Hold) {
 	if h.Counting != nil {
 		counting = strconv.FormatInt(*h.Counting, 10)
 	}
-	fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", h.ID, h.Board, h.Day, h.User, h.Score, h.ReachedAt.UTC().Format(time.RFC3339), counting, h.State)
+	p.row(h.ID, h.Board, h.Day, h.User, h.Score, h.ReachedAt.UTC().Format(time.RFC3339), counting, h.State)
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -42,6 +45,23 @@ func listCommand[Row any](
 			return eachNewestFirst(before, func() ([]Row, error) { return read(ctx, a) }, show)
 		}),
 	}
+}
+
+// row prints fields as a line, separated by tabs. Text of others neither ends the line or a field nor controls the
+// terminal: what is not printable in it is shown as in Go.
+func (p *program) row(fields ...any) {
+	for i, field := range fields {
+		if i > 0 {
+			fmt.Fprint(p.stdout, "\t")
+		}
+		text := fmt.Sprint(field)
+		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) || !utf8.ValidString(text) {
+			quoted := strconv.Quote(text)
+			text = quoted[1 : len(quoted)-1]
+		}
+		fmt.Fprint(p.stdout, text)
+	}
+	fmt.Fprintln(p.stdout)
 }
 
 // parseID returns the id that an argument holds; what names the rows, such as "review".

@@ -20,7 +20,7 @@ func (p *program) reviewsCommand() *cobra.Command {
 		func(ctx context.Context, a *app.App) ([]models.Review, error) { return a.Reviews.List(ctx, q) },
 		func(r models.Review) int64 {
 			reachedAt := r.ReachedAt.UTC().Format(time.RFC3339)
-			fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%d\t%s\n", r.ID, r.Board, r.Bucket, r.User, r.Score, reachedAt)
+			p.row(r.ID, r.Board, r.Bucket, r.User, r.Score, reachedAt)
 			return r.ID
 		})
 	list.Flags().StringVar(&q.Board, "board", "", "scores on this board only")

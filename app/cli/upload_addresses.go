@@ -88,5 +88,5 @@ func (p *program) printAddress(a models.UploadAddress) {
 	if a.LastDay != nil {
 		result = fmt.Sprintf("%s=%d", a.LastDay, *a.LastScore)
 	}
-	fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%s\t%s\n", a.ID, a.Name, a.Board, a.TimeZone, used, result)
+	p.row(a.ID, a.Name, a.Board, a.TimeZone, used, result)
 }

@@ -66,7 +66,7 @@ func (p *program) printDelivery(d outcomes.Delivery) {
 			last = strconv.Itoa(a.Status)
 		}
 	}
-	fmt.Fprintf(p.stdout, "%d\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", d.ID, d.CreatedAt.UTC().Format(time.RFC3339), d.Type, d.State,
+	p.row(d.ID, d.CreatedAt.UTC().Format(time.RFC3339), d.Type, d.State,
 		d.Target, d.MessageID, d.Attempts, last)
 }
 

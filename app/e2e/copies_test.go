@@ -187,7 +187,7 @@ func TestRestoreWithoutTheNewestCopy(t *testing.T) {
 		want  string
 	}{
 		"damaged": {func(t *testing.T, c copyTarget) {
-			path := filepath.Join(strings.TrimPrefix(c.address, "file://"), backups.EachObject(1, 3))
+			path := filepath.Join(strings.TrimPrefix(c.address, "file://"), backups.Place{Number: 1, ID: backupstest.ID}.Each(3))
 			text := testenv.Must(os.ReadFile(path))
 			text[len(text)/2]++
 			if err := errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, text, 0o600)); err != nil {
@@ -285,10 +285,11 @@ func TestCopiesAreListed(t *testing.T) {
 			check("the settings are good; backup.to has 2 generations, of which the database can be restored as of 2026-11-20T12:02:00Z")
 			lines := strings.Split(target.on(t, dir, "backups", "--backup.to="+target.address).Succeeds(t), "\n")
 			if len(lines) != 5 || !strings.HasPrefix(lines[1], "1\t2026-11-20T12:00:00Z\ttest\t2026-11-20T12:00:00Z\t2026-11-20T12:02:00Z\t1\t") ||
-				!strings.HasPrefix(lines[2], "2\t2026-11-20T13:00:00Z\ttest\t-\t-\t0\t1\t") || lines[3] != "generation 2 lacks "+backups.FullObject(2, 1) {
+				!strings.HasPrefix(lines[2], "2\t2026-11-20T13:00:00Z\ttest\t-\t-\t0\t1\t") || lines[3] != "generation 2 lacks "+(backups.Place{Number: 2, ID: backupstest.ID}).Full(1) {
 				t.Errorf("it prints %s", strings.Join(lines, "\n"))
 			}
-			printed := target.on(t, dir, "restore", "--from="+target.address).Succeeds(t)
+			target.on(t, dir, "restore", "--from="+target.address).Fails(t, 1, "nobody knows who was erased since generation 2 began, which has no full copy yet", "--no-erasures")
+			printed := target.on(t, dir, "restore", "--from="+target.address, "--no-erasures").Succeeds(t)
 			if !strings.Contains(printed, "Generation 2 has no full copy yet") {
 				t.Errorf("it prints %s", printed)
 			}

@@ -38,7 +38,7 @@ func (r *restorer) fetch(ctx context.Context) iter.Seq2[step, body] {
 			body chan body
 		}
 		var queue []reading
-		next, stop := iter.Pull(r.steps)
+		next, stop := iter.Pull(r.steps())
 		defer stop()
 		for {
 			for len(queue) < ahead {
@@ -156,7 +156,7 @@ func (r *restorer) decode(s step, from io.Reader) (later bool, err error) {
 	case s.first == r.last+1 && !s.part && r.post != 0 && h.PreApplyChecksum != r.post:
 		return false, damaged(s.name, "does not follow what is before it: the checksums differ")
 	}
-	later = !s.part && r.isLater(time.UnixMilli(h.Timestamp))
+	later = !s.part && r.isLast(s.segment) && r.isLater(time.UnixMilli(h.Timestamp))
 	copying := s.part || s.last < r.full.Last
 	if err := r.writePages(decoder, s, later, copying); err != nil {
 		return false, err
@@ -255,11 +255,24 @@ func (d *database) resize(pages uint32) error {
 	return d.file.Truncate(int64(pages) * int64(d.pageSize))
 }
 
-func (d *database) checksum() (ltx.Checksum, error) {
+// checksums returns the checksums of all pages, and that of the database. It reads all of it.
+func (d *database) checksums() (sums []ltx.Checksum, sum ltx.Checksum, err error) {
 	if _, err := d.file.Seek(0, io.SeekStart); err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	return ltx.ChecksumReader(bufio.NewReaderSize(d.file, 1<<20), int(d.pageSize))
+	from, hasher := bufio.NewReaderSize(d.file, 1<<20), ltx.NewHasher()
+	for n := uint32(1); n <= d.pages; n++ {
+		if _, err := io.ReadFull(from, d.page); err != nil {
+			return nil, 0, err
+		}
+		one := ltx.Checksum(0)
+		if n != ltx.LockPgno(d.pageSize) {
+			one = ltx.ChecksumPageWithHasher(hasher, n, d.page)
+		}
+		sums = append(sums, one)
+		sum ^= one
+	}
+	return sums, ltx.ChecksumFlag | sum, nil
 }
 
 // frames reads an object and looks at the sizes of its pages before the decoder does, which allocates

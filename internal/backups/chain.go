@@ -24,7 +24,7 @@ type span struct {
 	size        int64
 }
 
-// listing has the objects of a generation that a list has.
+// listing has the objects of a place that a list has.
 type listing struct {
 	fulls   []uint64         // the first states of those that are complete, ascending
 	each    map[uint64]int64 // sizes by the state
@@ -35,10 +35,11 @@ type listing struct {
 	bytes   int64
 }
 
-var namePattern = regexp.MustCompile(`^(\d{8,19})/(?:generation\.json|(full|each|hour)/([0-9a-f]{16})(?:-(\d{6}|[0-9a-f]{16}))?\.(ltx|json))$`)
+var namePattern = regexp.MustCompile(`^(\d{8,19})/(?:generation\.json|(?:([A-Z2-7]{26})/)?(full|each|hour)/([0-9a-f]{16})(?:-(\d{6}|[0-9a-f]{16}))?\.(?:ltx|json))$`)
 
-// listings lists the generations of a target, or only one if a folder is given.
-func listings(ctx context.Context, t Target, folder string) (map[uint64]*listing, error) {
+// listings lists the objects below a folder, all if it is empty, by their places. The object of a generation has
+// one without an ID.
+func listings(ctx context.Context, t Target, folder string) (map[Place]*listing, error) {
 	var objects []Object
 	err := again(ctx, t, func() (err error) {
 		objects, err = t.List(ctx, folder)
@@ -47,20 +48,21 @@ func listings(ctx context.Context, t Target, folder string) (map[uint64]*listing
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[uint64]*listing)
+	all := make(map[Place]*listing)
 	for _, o := range objects {
 		match := namePattern.FindStringSubmatch(o.Name)
 		if match == nil {
 			continue // somebody else's
 		}
-		generation, err := strconv.ParseUint(match[1], 10, 64)
-		if err != nil || generation == 0 {
+		number, err := strconv.ParseUint(match[1], 10, 64)
+		if err != nil || number == 0 {
 			continue
 		}
-		if all[generation] == nil {
-			all[generation] = &listing{each: make(map[uint64]int64), parts: make(map[string]int64)}
+		place := Place{number, match[2]}
+		if all[place] == nil {
+			all[place] = newListing()
 		}
-		all[generation].add(generation, o, match[2:])
+		all[place].add(place, o, match[3:])
 	}
 	for _, l := range all {
 		slices.Sort(l.fulls)
@@ -69,21 +71,25 @@ func listings(ctx context.Context, t Target, folder string) (map[uint64]*listing
 	return all, nil
 }
 
-// add adds an object whose name has a kind, one or two numbers, and an ending.
-func (l *listing) add(generation uint64, o Object, name []string) {
+func newListing() *listing {
+	return &listing{each: make(map[uint64]int64), parts: make(map[string]int64)}
+}
+
+// add adds an object whose name has a kind and one or two numbers.
+func (l *listing) add(place Place, o Object, name []string) {
 	first, _ := strconv.ParseUint(name[1], 16, 64) // checked by the pattern, as below
 	last := first
 	switch {
-	case o.Name == GenerationObject(generation):
-	case o.Name == FullObject(generation, first):
+	case o.Name == GenerationObject(place.Number):
+	case o.Name == place.Full(first):
 		l.fulls = append(l.fulls, first)
 	case name[0] == "full" && len(name[2]) == 6:
 		l.parts[o.Name] = o.Size
-	case o.Name == EachObject(generation, first):
+	case o.Name == place.Each(first):
 		l.each[first] = o.Size
 	default:
 		last, _ = strconv.ParseUint(name[2], 16, 64)
-		if o.Name != HourObject(generation, first, last) || last < first {
+		if o.Name != place.Hour(first, last) || last < first {
 			return
 		}
 		l.hours = append(l.hours, span{first, last, o.Size})
@@ -103,47 +109,105 @@ func cover(hours []span, state uint64) (best span, ok bool) {
 	return best, ok
 }
 
-// Generations returns the numbers of the generations that a target has, ascending. It lists all
-// objects, in one request for a thousand of them, and asks for those that the list may lack.
-func Generations(ctx context.Context, t Target) ([]uint64, error) {
-	_, numbers, err := generations(ctx, t)
-	return numbers, err
+// Begun is a generation that a target has.
+type Begun struct {
+	// Generation is zero but for its place if its object is missing or damaged.
+	Generation
+	Number uint64
+	// Err is why its object can't be read, or why nobody knows where the others are; nil if it can.
+	Err   error
+	place Place
+	list  *listing
 }
 
-func generations(ctx context.Context, t Target) (map[uint64]*listing, []uint64, error) {
+// Place returns where its objects are.
+func (b *Begun) Place() Place { return b.place }
+
+// mostUnlisted is how many generations a target may have of which its list knows nothing.
+const mostUnlisted = 100
+
+// Generations returns the generations that a target has, the first one first. It lists all objects, in one
+// request for a thousand of them, reads the object of each generation, and asks for those that the list may lack.
+func Generations(ctx context.Context, t Target) ([]*Begun, error) {
 	all, err := listings(ctx, t, "")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	next := uint64(1)
-	for number := range all {
-		next = max(next, number+1)
+	last, numbers := uint64(0), make(map[uint64]bool)
+	for place := range all {
+		numbers[place.Number] = true
+		last = max(last, place.Number)
 	}
-	for ; ; next++ {
-		_, err := read(ctx, t, GenerationObject(next), 1)
+	var list []*Begun
+	for _, number := range slices.Sorted(maps.Keys(numbers)) {
+		b, err := generation(ctx, t, number, all)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, b)
+	}
+	for number := last + 1; ; number++ {
+		b := &Begun{Number: number}
+		err := readJSON(ctx, t, GenerationObject(number), &b.Generation)
 		if errors.Is(err, ErrNotFound) {
-			return all, slices.Sorted(maps.Keys(all)), nil
+			return list, nil
 		}
+		if err != nil && !gone(err) {
+			return nil, err
+		}
+		if number > last+mostUnlisted {
+			return nil, fmt.Errorf("it answers that it has %s, too, which its list does not have: is it a service for objects?", GenerationObject(number))
+		}
+		one, err := listings(ctx, t, generationFolder(number))
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		one, err := listings(ctx, t, GenerationFolder(next))
-		if err != nil {
-			return nil, nil, err
-		}
-		all[next] = one[next]
-		if all[next] == nil {
-			all[next] = &listing{}
+		if b, err = generation(ctx, t, number, one); err != nil {
+			return nil, err
 		}
 		// It may have been begun a moment ago, or an hour ago on a target whose lists are late.
-		if len(all[next].fulls) == 0 {
-			if _, err := read(ctx, t, FullObject(next, 1), 1); err == nil {
-				all[next].fulls = []uint64{1}
+		if len(b.list.fulls) == 0 {
+			if _, err := read(ctx, t, b.place.Full(1), 1); err == nil {
+				b.list.fulls = []uint64{1}
 			} else if !errors.Is(err, ErrNotFound) {
-				return nil, nil, err
+				return nil, err
 			}
 		}
+		list = append(list, b)
 	}
+}
+
+// generation reads the object of a generation, and finds out where its other objects are.
+func generation(ctx context.Context, t Target, number uint64, all map[Place]*listing) (*Begun, error) {
+	b := &Begun{Number: number}
+	err := readJSON(ctx, t, GenerationObject(number), &b.Generation)
+	switch {
+	case err == nil:
+		b.place = b.Generation.Place(number)
+	case gone(err):
+		b.Generation, b.Err = Generation{}, err
+		var places []Place
+		for place, l := range all {
+			if place.Number == number && l.objects > 0 {
+				places = append(places, place)
+			}
+		}
+		if len(places) == 1 {
+			b.place, b.Err = places[0], nil
+		} else {
+			b.place = Place{Number: number}
+		}
+	default:
+		return nil, err
+	}
+	if b.list = all[b.place]; b.list == nil {
+		b.list = newListing()
+	}
+	if own := all[Place{Number: number}]; own != nil && b.place.ID != "" {
+		b.list.objects += own.objects
+		b.list.bytes += own.bytes
+	}
+	return b, nil
 }
 
 // Chain describes a generation to people.
@@ -165,12 +229,12 @@ type Chain struct {
 // lists all objects, and reads a few of each generation.
 func Describe(ctx context.Context, t Target) (chains []Chain, err error) {
 	t = patient{t}
-	all, numbers, err := generations(ctx, t)
+	all, err := Generations(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	for _, number := range numbers {
-		c, err := describe(ctx, t, number, all[number])
+	for _, begun := range all {
+		c, err := describe(ctx, t, begun, all)
 		if err != nil {
 			return nil, err
 		}
@@ -179,45 +243,57 @@ func Describe(ctx context.Context, t Target) (chains []Chain, err error) {
 	return chains, nil
 }
 
-func describe(ctx context.Context, t Target, number uint64, l *listing) (Chain, error) {
-	c := Chain{Number: number, Objects: l.objects, Bytes: l.bytes}
-	if err := readJSON(ctx, t, GenerationObject(number), &c.Generation); gone(err) {
-		c.Missing = GenerationObject(number)
-	} else if err != nil {
-		return c, err
+func describe(ctx context.Context, t Target, b *Begun, all []*Begun) (Chain, error) {
+	l, place := b.list, b.place
+	c := Chain{Number: b.Number, Generation: b.Generation, Objects: l.objects, Bytes: l.bytes}
+	if b.ID == "" {
+		c.Missing = GenerationObject(b.Number)
 	}
 	for _, first := range l.fulls {
-		full, err := readFull(ctx, t, number, first)
+		full, err := readFull(ctx, t, place, first)
 		if gone(err) {
-			c.Missing = FullObject(number, first)
+			c.Missing = place.Full(first)
 			continue
 		} else if err != nil {
 			return c, err
 		}
 		for part := range full.Parts {
-			if name := FullPart(number, first, part); l.parts[name] == 0 && c.Missing == "" {
+			if name := place.Part(first, part); l.parts[name] == 0 && c.Missing == "" {
 				c.Missing = name
 			}
 		}
 		c.Fulls = append(c.Fulls, full)
 	}
-	if len(c.Fulls) == 0 {
+	state := uint64(1)
+	switch based := b.Base != nil && find(all, *b.Base) != nil; {
+	case based:
+		c.First, c.Last = b.BeganAt, b.BeganAt
+	case len(c.Fulls) > 0:
+		c.First, c.Last, state = c.Fulls[0].EndedAt, c.Fulls[0].EndedAt, c.Fulls[0].First
+	default:
 		if c.Missing == "" {
-			c.Missing = FullObject(number, 1)
+			c.Missing = place.Full(1)
+			if b.Base != nil {
+				c.Missing = GenerationObject(b.Base.Generation)
+			}
 		}
 		return c, nil
 	}
-	c.First, c.Last = c.Fulls[0].EndedAt, c.Fulls[len(c.Fulls)-1].EndedAt
+	for _, full := range c.Fulls {
+		if full.EndedAt.After(c.Last) {
+			c.Last = full.EndedAt
+		}
+	}
 	last := ""
-	for state := c.Fulls[0].First; state < l.highest; {
+	for state < l.highest {
 		hour, joined := cover(l.hours, state)
 		if state++; joined {
-			state, last = hour.last, HourObject(number, hour.first, hour.last)
+			state, last = hour.last, place.Hour(hour.first, hour.last)
 		} else if _, ok := l.each[state]; ok {
-			last = EachObject(number, state)
+			last = place.Each(state)
 		} else {
 			if c.Missing == "" {
-				c.Missing = EachObject(number, state)
+				c.Missing = place.Each(state)
 			}
 			break
 		}
@@ -233,6 +309,16 @@ func describe(ctx context.Context, t Target, number uint64, l *listing) (Chain, 
 		err = nil
 	}
 	return c, err
+}
+
+// find returns the generation of a base, or nil.
+func find(all []*Begun, base Base) *Begun {
+	for _, b := range all {
+		if b.Number == base.Generation && b.ID == base.ID {
+			return b
+		}
+	}
+	return nil
 }
 
 // damagedError says that an object is not what its name says, or that there is none although the
@@ -295,8 +381,8 @@ func readJSON(ctx context.Context, t Target, name string, into any) error {
 	return err
 }
 
-func readFull(ctx context.Context, t Target, generation, first uint64) (full Full, err error) {
-	name := FullObject(generation, first)
+func readFull(ctx context.Context, t Target, place Place, first uint64) (full Full, err error) {
+	name := place.Full(first)
 	if err := readJSON(ctx, t, name, &full); err != nil {
 		return full, err
 	}

@@ -28,6 +28,42 @@ type folder struct {
 	tidy sync.Once
 	// link gives a file another name, unless that exists.
 	link func(from, to string) error
+	// hanging is how many calls were given up that have not ended.
+	hanging atomic.Int64
+}
+
+// mostHanging is how many calls of a disk that does not answer may wait for it. Each keeps a thread.
+const mostHanging = 4
+
+// Local implements Target.
+func (f *folder) Local() bool { return true }
+
+// within returns what do returns, or an error as soon as ctx has ended: a share on the network may never answer.
+func within[T any](ctx context.Context, f *folder, do func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	if f.hanging.Load() >= mostHanging {
+		return none, fmt.Errorf("%s does not answer", f.dir)
+	}
+	f.hanging.Add(1)
+	ended := make(chan result, 1)
+	go func() {
+		defer f.hanging.Add(-1)
+		value, err := do()
+		ended <- result{value, err}
+	}()
+	select {
+	case r := <-ended:
+		return r.value, r.err
+	case <-ctx.Done():
+		return none, fmt.Errorf("%s does not answer: %w", f.dir, ctx.Err())
+	}
 }
 
 func newFolder(dir string) *folder { return &folder{dir: dir, link: os.Link} }
@@ -52,6 +88,20 @@ func (f *folder) check() error {
 
 // Create implements Target.
 func (f *folder) Create(ctx context.Context, name string, from io.ReadSeeker, size int64) error {
+	_, err := within(ctx, f, func() (struct{}, error) { return struct{}{}, f.create(ctx, name, from, size) })
+	return err
+}
+
+func (f *folder) create(ctx context.Context, name string, from io.ReadSeeker, size int64) error {
+	err := f.createIn(ctx, name, from, size)
+	if errors.Is(err, fs.ErrNotExist) { // a folder that was made is gone: another disk may be here
+		f.made.Clear()
+		err = f.createIn(ctx, name, from, size)
+	}
+	return err
+}
+
+func (f *folder) createIn(ctx context.Context, name string, from io.ReadSeeker, size int64) error {
 	path := f.path(name)
 	for _, dir := range []string{f.path(unfinished), filepath.Dir(path)} {
 		if err := f.makeDir(dir); err != nil {
@@ -133,8 +183,16 @@ func (f *folder) removeLeft() {
 }
 
 // Read implements Target.
-func (f *folder) Read(_ context.Context, name string) (io.ReadCloser, error) {
-	file, err := os.Open(f.path(name))
+func (f *folder) Read(ctx context.Context, name string) (io.ReadCloser, error) {
+	file, err := within(ctx, f, func() (*os.File, error) { return f.open(name) })
+	if err != nil {
+		return nil, err
+	}
+	return &folderReader{ctx, f, file}, nil
+}
+
+func (f *folder) open(name string) (*os.File, error) {
+	file, err := os.OpenFile(f.path(name), os.O_RDONLY|openFlags, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := f.check(); err != nil {
 			return nil, err
@@ -144,11 +202,42 @@ func (f *folder) Read(_ context.Context, name string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no file", file.Name())
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
 	return file, nil
 }
 
+// folderReader is a file that is read within a context.
+type folderReader struct {
+	ctx  context.Context //nolint:containedctx // that of Read
+	f    *folder
+	file *os.File
+}
+
+// Read implements io.Reader. After an error what was read may still be written to memory of its own only.
+func (r *folderReader) Read(p []byte) (int, error) {
+	text, err := within(r.ctx, r.f, func() ([]byte, error) {
+		text := make([]byte, min(len(p), 1<<20))
+		n, err := r.file.Read(text)
+		return text[:n], err
+	})
+	return copy(p, text), err
+}
+
+// Close implements io.Closer.
+func (r *folderReader) Close() error { return r.file.Close() }
+
 // List implements Target.
-func (f *folder) List(ctx context.Context, prefix string) (list []Object, err error) {
+func (f *folder) List(ctx context.Context, prefix string) ([]Object, error) {
+	return within(ctx, f, func() ([]Object, error) { return f.list(ctx, prefix) })
+}
+
+func (f *folder) list(ctx context.Context, prefix string) (list []Object, err error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
@@ -180,7 +269,12 @@ func (f *folder) List(ctx context.Context, prefix string) (list []Object, err er
 }
 
 // Delete implements Target.
-func (f *folder) Delete(ctx context.Context, names ...string) (err error) {
+func (f *folder) Delete(ctx context.Context, names ...string) error {
+	_, err := within(ctx, f, func() (struct{}, error) { return struct{}{}, f.remove(ctx, names) })
+	return err
+}
+
+func (f *folder) remove(ctx context.Context, names []string) (err error) {
 	for _, name := range names {
 		if ctx.Err() != nil {
 			return ctx.Err()

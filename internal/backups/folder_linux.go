@@ -6,6 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// openFlags let a pipe in the place of a file be opened, and refused, instead of being waited for.
+const openFlags = unix.O_NONBLOCK
+
 // rename renames a file, unless the new name exists.
 func rename(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)

@@ -1,9 +1,11 @@
 package backups
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"sort"
@@ -28,13 +30,17 @@ type Progress struct {
 // Restored says what a restore has made.
 type Restored struct {
 	Generation, State uint64
-	// Time is when the state was collected.
-	Time     time.Time
-	Checksum ltx.Checksum
+	// ID is that of the generation; empty if nobody knows it.
+	ID string
+	// Time is when the state was collected, and FullAt when the full copy began that it was made of.
+	Time, FullAt time.Time
+	Checksum     ltx.Checksum
+	// Sums are the checksums of the pages.
+	Sums []ltx.Checksum
 	// Newest is set if the restore came to the end of what the target had.
 	Newest bool
-	// Unfinished is a later generation that has no full copy yet, 0 if there is none. What it has
-	// is lost, until it has one.
+	// Unfinished is a later generation that has neither a base nor a full copy yet, 0 if there is none. What it
+	// has is lost, until it has one.
 	Unfinished uint64
 }
 
@@ -66,8 +72,8 @@ func (e *TooEarlyError) Error() string {
 var ErrNoCopy = errors.New("has no complete copy of a database")
 
 // Restore writes the database as it was at a time, or the newest one if at is zero, into a file, which
-// exists, and syncs it. It takes the highest generation that had a full copy by then. What it writes
-// was checked by the checksums of each object, and of the whole database. An object that is missing
+// exists, and syncs it. It takes the highest generation that had a full copy by then, or had begun on a base. What
+// it writes was checked by the checksums of each object, and of the whole database. An object that is missing
 // or damaged is gone around if others have the same changes. Otherwise the error names it: it is an
 // *IncompleteError if an earlier time can be restored. Others are a *TooEarlyError and ErrNoCopy. After
 // an error the file is no database. Requests that fail are repeated for some seconds. At most 16 are made
@@ -101,18 +107,33 @@ type restorer struct {
 	bad map[string]error
 
 	// What follows is of one try.
-	generation uint64
+	path       []segment
+	segment    int // the segment that is applied
 	unfinished uint64
-	list       *listing
-	full       Full
-	hours      []span // that are not later than at
-	later      []span // that are
+	first      uint64 // of the full copy
+	fullAt     time.Time
+	full       Full // of the first segment; in a later one its first state, which the database has
 	db         database
 	done       Progress
 	ended      time.Time    // of the state that db has
 	post       ltx.Checksum // of that state, 0 if it is not known
 	last       uint64       // that state
 }
+
+// segment is a generation of which the states up to one are applied. The first begins with a full copy, each
+// other one on the last state of the one before.
+type segment struct {
+	*Begun
+	to    uint64 // 0 for all
+	hours []span // that are neither beyond that nor later than the restored time
+	later []span // that are later
+}
+
+// now returns the segment that is applied.
+func (r *restorer) now() *segment { return &r.path[r.segment] }
+
+// isLast reports whether a segment is the last one.
+func (r *restorer) isLast(segment int) bool { return segment == len(r.path)-1 }
 
 // restore tries until it has succeeded without the objects that were found to be bad.
 func (r *restorer) restore(ctx context.Context) (Restored, error) {
@@ -127,55 +148,68 @@ func (r *restorer) restore(ctx context.Context) (Restored, error) {
 }
 
 func (r *restorer) try(ctx context.Context) (Restored, error) {
-	all, numbers, err := generations(ctx, r.t)
+	all, err := Generations(ctx, r.t)
 	if err != nil {
 		return Restored{}, err
 	}
-	if err := r.choose(ctx, all, numbers); err != nil {
+	if err := r.choose(ctx, all); err != nil {
 		return Restored{}, err
 	}
-	if err := r.chooseHours(ctx); err != nil {
-		return Restored{}, err
+	for i := range r.path {
+		if err := r.chooseHours(ctx, i); err != nil {
+			return Restored{}, err
+		}
 	}
 	newest, err := r.apply(ctx)
 	if err != nil {
 		return Restored{}, err
 	}
-	sum, err := r.db.checksum()
+	sums, sum, err := r.db.checksums()
 	if err != nil {
 		return Restored{}, err
 	}
 	if r.post != 0 && sum != r.post {
 		return Restored{}, r.badFull(errors.New("with the changes after it, it has another checksum"))
 	}
+	g := r.now()
 	return Restored{
-		Generation: r.generation, State: r.last, Time: r.ended, Checksum: sum,
-		Newest: newest && r.generation == numbers[len(numbers)-1], Unfinished: r.unfinished,
+		Generation: g.Number, ID: g.ID, State: r.last, Time: r.ended, FullAt: r.fullAt, Checksum: sum, Sums: sums,
+		Newest: newest && g.Number == all[len(all)-1].Number, Unfinished: r.unfinished,
 	}, nil
 }
 
 func (r *restorer) isLater(t time.Time) bool { return !r.at.IsZero() && t.After(r.at) }
 
-// choose chooses the generation and the full copy.
-func (r *restorer) choose(ctx context.Context, all map[uint64]*listing, numbers []uint64) error {
+// choose chooses the generation, and the full copy of it or of those that it stands upon.
+func (r *restorer) choose(ctx context.Context, all []*Begun) error {
 	var tooEarly error
 	r.unfinished = 0
-	for _, number := range slices.Backward(numbers) {
-		r.generation, r.list = number, all[number]
-		oldest, err := r.chooseFull(ctx)
+	for _, g := range slices.Backward(all) {
+		r.path, r.segment = []segment{{Begun: g}}, 0
+		if g.Err != nil {
+			return damaged(GenerationObject(g.Number), "can't be read: %w", g.Err)
+		}
+		oldest, err := r.chooseFull(ctx, g, 0)
+		_, begins := cover(g.list.hours, 1)
+		if _, ok := g.list.each[2]; ok {
+			begins = true
+		}
+		deleted := oldest.First > 1 && !begins // it had others, since which nothing before counts any more
 		switch {
+		case err == nil && r.full.First > 0:
+			return nil
+		case g.Base != nil && !deleted && !r.isLater(g.BeganAt) && (err == nil || gone(err)):
+			return r.chooseBases(ctx, all)
 		case err != nil:
 			return err
-		case r.full.First > 0:
-			return nil
-		case oldest.First == 0:
-			r.unfinished = max(r.unfinished, number)
-			continue
-		}
-		tooEarly = &TooEarlyError{oldest.EndedAt}
-		_, joined := cover(r.list.hours, 1)
-		if _, ok := r.list.each[2]; oldest.First > 1 && !joined && !ok {
-			return tooEarly // it had others, since which the generation before counts no more
+		case g.Base != nil && r.isLater(g.BeganAt):
+			tooEarly = &TooEarlyError{g.BeganAt}
+		case deleted:
+			return &TooEarlyError{oldest.EndedAt}
+		case oldest.First > 0:
+			tooEarly = &TooEarlyError{oldest.EndedAt}
+		default:
+			r.unfinished = max(r.unfinished, g.Number)
 		}
 	}
 	if tooEarly != nil {
@@ -184,25 +218,47 @@ func (r *restorer) choose(ctx context.Context, all map[uint64]*listing, numbers 
 	return ErrNoCopy
 }
 
-// chooseFull sets full to the latest copy of a generation that can be used, and to none if there is
-// none. Then it returns the oldest of those that are too late. If one is damaged that may be the right
-// one, it returns that error, because the generation before has something else.
-func (r *restorer) chooseFull(ctx context.Context) (oldest Full, err error) {
+// chooseBases puts what the generation of the path stands upon before it, down to a full copy.
+func (r *restorer) chooseBases(ctx context.Context, all []*Begun) error {
+	first := r.path[0].Begun
+	for above := first; ; above = r.path[0].Begun {
+		missing := &IncompleteError{GenerationObject(above.Number), first.BeganAt.Add(-time.Millisecond), fmt.Errorf("goes on from generation %d, which is not there", cmp.Or(above.Base, new(Base)).Generation)}
+		if above.Base == nil || above.Base.Generation >= above.Number {
+			return missing
+		}
+		below := find(all, *above.Base)
+		if below == nil {
+			return missing
+		}
+		r.path = slices.Insert(r.path, 0, segment{Begun: below, to: above.Base.State})
+		if _, err := r.chooseFull(ctx, below, above.Base.State); err != nil && !gone(err) {
+			return err
+		}
+		if r.full.First > 0 {
+			return nil
+		}
+	}
+}
+
+// chooseFull sets full to the latest copy of a generation that can be used, up to a state, or for 0 as of the
+// restored time, and to none if there is none. Then it returns the oldest of those that are too late. If one is
+// damaged that may be the right one, it returns that error, because the generation before has something else.
+func (r *restorer) chooseFull(ctx context.Context, g *Begun, upTo uint64) (oldest Full, err error) {
 	r.full = Full{}
-	for _, first := range slices.Backward(r.list.fulls) {
-		name := FullObject(r.generation, first)
+	for _, first := range slices.Backward(g.list.fulls) {
+		name := g.place.Full(first)
 		if e := r.bad[name]; e != nil {
 			err = &damagedError{name, e}
 			continue
 		}
-		full, e := readFull(ctx, r.t, r.generation, first)
+		full, e := readFull(ctx, r.t, g.place, first)
 		switch {
 		case errors.Is(e, ErrNotFound): // it was deleted
 		case gone(e):
 			err = e
 		case e != nil:
 			return oldest, e
-		case !r.isLater(full.EndedAt):
+		case upTo != 0 && full.Last <= upTo, upTo == 0 && !r.isLater(full.EndedAt):
 			r.full = full
 			return oldest, nil
 		default:
@@ -212,16 +268,21 @@ func (r *restorer) chooseFull(ctx context.Context) (oldest Full, err error) {
 	return oldest, err
 }
 
-// chooseHours finds the objects of hours that are not later than the restored time.
-func (r *restorer) chooseHours(ctx context.Context) (err error) {
-	hours := slices.DeleteFunc(slices.Clone(r.list.hours), func(hour span) bool {
-		return hour.last < r.full.First || r.bad[HourObject(r.generation, hour.first, hour.last)] != nil
+// chooseHours finds the objects of hours of a segment that are not later than the restored time, or its last state.
+func (r *restorer) chooseHours(ctx context.Context, of int) (err error) {
+	g := &r.path[of]
+	hours := slices.DeleteFunc(slices.Clone(g.list.hours), func(hour span) bool {
+		return of == 0 && hour.last < r.full.First || g.to != 0 && hour.last > g.to || r.bad[g.place.Hour(hour.first, hour.last)] != nil
 	})
+	if !r.isLast(of) {
+		g.hours = hours
+		return nil
+	}
 	n := sort.Search(len(hours), func(i int) bool {
 		if err != nil || r.at.IsZero() {
 			return false
 		}
-		name := HourObject(r.generation, hours[i].first, hours[i].last)
+		name := g.place.Hour(hours[i].first, hours[i].last)
 		header, e := readHeader(ctx, r.t, name)
 		if errors.Is(e, ErrNotFound) {
 			e = damaged(name, "%w", e)
@@ -229,7 +290,7 @@ func (r *restorer) chooseHours(ctx context.Context) (err error) {
 		err = e
 		return r.isLater(time.UnixMilli(header.Timestamp))
 	})
-	r.hours, r.later = hours[:n], hours[n:]
+	g.hours, g.later = hours[:n], hours[n:]
 	return err
 }
 
@@ -237,45 +298,52 @@ func (r *restorer) chooseHours(ctx context.Context) (err error) {
 type step struct {
 	name string
 	span
-	part bool // of the full copy
+	part    bool // of the full copy
+	segment int  // of the path
 }
 
-// change returns the object that leads on from a state: the one of an hour, or else of one state. The
+// change returns the object of a segment that leads on from a state: the one of an hour, or else of one state. The
 // size of that may be unknown, and -1, because a list may be late.
-func (r *restorer) change(state uint64) step {
-	if hour, ok := cover(r.hours, state); ok {
-		return step{name: HourObject(r.generation, hour.first, hour.last), span: hour}
+func (r *restorer) change(of int, state uint64) step {
+	g := &r.path[of]
+	if hour, ok := cover(g.hours, state); ok {
+		return step{name: g.place.Hour(hour.first, hour.last), span: hour, segment: of}
 	}
-	size, listed := r.list.each[state+1]
+	size, listed := g.list.each[state+1]
 	if !listed {
 		size = -1
 	}
-	return step{name: EachObject(r.generation, state+1), span: span{state + 1, state + 1, size}}
+	return step{name: g.place.Each(state + 1), span: span{state + 1, state + 1, size}, segment: of}
 }
 
-// steps yields the objects to apply, without an end.
-func (r *restorer) steps(yield func(step) bool) {
-	for part := range r.full.Parts {
-		name := FullPart(r.generation, r.full.First, part)
-		size, listed := r.list.parts[name]
-		if !listed {
-			size = -1
+// steps returns the objects to apply, without an end.
+func (r *restorer) steps() iter.Seq[step] {
+	full, first := r.full, &r.path[0] // while it runs ahead, r.full may become that of a later segment
+	return func(yield func(step) bool) {
+		for part := range full.Parts {
+			name := first.place.Part(full.First, part)
+			size, listed := first.list.parts[name]
+			if !listed {
+				size = -1
+			}
+			if !yield(step{name: name, span: span{full.First + 1, full.First + 1, size}, part: true}) {
+				return
+			}
 		}
-		if !yield(step{name, span{r.full.First + 1, r.full.First + 1, size}, true}) {
-			return
+		state := full.First
+		// What leads to the first state is in the copy already, but has its checksum.
+		if before := r.change(0, state-1); state > 1 && before.last == state && before.size >= 0 && r.bad[before.name] == nil {
+			state--
 		}
-	}
-	state := r.full.First
-	// What leads to the first state is in the copy already, but has its checksum.
-	if before := r.change(state - 1); before.last == state && before.size >= 0 && r.bad[before.name] == nil {
-		state--
-	}
-	for {
-		next := r.change(state)
-		if !yield(next) {
-			return
+		for of := 0; ; of, state = of+1, 1 {
+			for r.isLast(of) || state < r.path[of].to {
+				next := r.change(of, state)
+				if !yield(next) {
+					return
+				}
+				state = next.last
+			}
 		}
-		state = next.last
 	}
 }
 
@@ -285,9 +353,12 @@ func (r *restorer) apply(ctx context.Context) (newest bool, err error) {
 		return false, err
 	}
 	r.db = database{file: r.file, pageSize: r.full.PageSize, page: make([]byte, r.full.PageSize)}
-	r.done, r.ended, r.post, r.last = Progress{}, r.full.EndedAt, 0, r.full.First
+	r.done, r.ended, r.post, r.last, r.first, r.fullAt = Progress{}, r.full.EndedAt, 0, r.full.First, r.full.First, r.full.BeganAt
 	for s, body := range r.fetch(ctx) {
-		if s.last > r.last && r.last >= r.full.Last && !s.part && r.ended.Equal(r.at) {
+		for ; r.segment < s.segment; r.segment++ {
+			r.last, r.full.First, r.full.Last = 1, 1, 1
+		}
+		if r.isLast(s.segment) && s.last > r.last && r.last >= r.full.Last && !s.part && r.ended.Equal(r.at) {
 			return false, nil // whatever is next is later
 		}
 		later, err := r.applyStep(ctx, s, body)
@@ -308,7 +379,7 @@ func (r *restorer) apply(ctx context.Context) (newest bool, err error) {
 }
 
 func (r *restorer) badFull(err error) error {
-	return damaged(FullObject(r.generation, r.full.First), "can't be used: %w", err)
+	return damaged(r.path[0].place.Full(r.first), "can't be used: %w", err)
 }
 
 // end is called when there is no object that leads on from the state of the database. If there is a
@@ -321,16 +392,20 @@ func (r *restorer) end(ctx context.Context, s step) (newest bool, err error) {
 	if r.last < r.full.Last {
 		return false, r.badFull(&damagedError{s.name, reason})
 	}
-	if hour, ok := cover(r.later, r.last); ok && errors.Is(reason, ErrNotFound) {
+	g := r.now()
+	if !r.isLast(r.segment) {
+		return false, &IncompleteError{s.name, r.ended, reason}
+	}
+	if hour, ok := cover(g.later, r.last); ok && errors.Is(reason, ErrNotFound) {
 		// The states of an earlier day are there only for each hour. Its header alone is no proof.
-		s := step{name: HourObject(r.generation, hour.first, hour.last), span: hour}
+		s := step{name: g.place.Hour(hour.first, hour.last), span: hour, segment: r.segment}
 		later, err := r.applyStep(ctx, s, r.readAhead(ctx, s))
 		if err == nil && !later {
 			err = damaged(s.name, "is damaged")
 		}
 		return false, err
 	}
-	if r.list.highest > r.last {
+	if g.list.highest > r.last {
 		return false, &IncompleteError{s.name, r.ended, reason}
 	}
 	return true, nil

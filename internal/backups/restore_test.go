@@ -39,7 +39,8 @@ type world struct {
 	random *rand.Rand
 	target *backupstest.Memory
 	chains []*backupstest.Chain
-	fulls  map[string]backups.Full // complete ones, by the names of their objects
+	fulls  map[string]backups.Full                   // complete ones, by the names of their objects
+	bases  map[*backupstest.Chain]*backupstest.Chain // what those stand upon that have a base
 	now    time.Time
 	pages  []byte
 }
@@ -48,7 +49,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
 	return &world{
 		t: t, random: rand.New(rand.NewPCG(seed, 0)), target: backupstest.NewMemory(),
-		fulls: make(map[string]backups.Full), now: testenv.Noon, pages: make([]byte, pageSize),
+		fulls: make(map[string]backups.Full), bases: make(map[*backupstest.Chain]*backupstest.Chain), now: testenv.Noon, pages: make([]byte, pageSize),
 	}
 }
 
@@ -69,20 +70,42 @@ func (w *world) change() {
 	}
 }
 
+// begin begins a generation, upon a state of the one before if there is one that can be restored.
+func (w *world) begin() *backupstest.Chain {
+	w.pages = append(w.pages, make([]byte, pageSize)...)
+	w.change()
+	number := uint64(len(w.chains) + 1)
+	if len(w.chains) > 0 && w.random.IntN(3) > 0 {
+		before := w.chains[len(w.chains)-1]
+		states := slices.Sorted(maps.Keys(w.reachable(before)))
+		if len(states) > 0 {
+			state := states[len(states)-1]
+			if w.random.IntN(2) == 0 {
+				state = states[w.random.IntN(len(states))]
+			}
+			c := backupstest.NewChainOn(before, state, number, w.now)
+			w.bases[c] = before
+			return c
+		}
+	}
+	return backupstest.NewChain(w.t, w.target, number, pageSize, w.now, w.pages)
+}
+
 // generation ships a generation of some states, with full copies and hours, and deletes what
 // retention deletes.
 func (w *world) generation(states int) {
-	w.pages = append(w.pages, make([]byte, pageSize)...)
-	w.change()
-	c := backupstest.NewChain(w.t, w.target, uint64(len(w.chains)+1), pageSize, w.now, w.pages)
+	c := w.begin()
 	w.chains = append(w.chains, c)
-	copying, joined := c.BeginFull(), uint64(1)
-	first := c.State()
+	joined, first := uint64(1), c.State()
+	var copying *backupstest.FullCopy
+	if w.bases[c] == nil {
+		copying = c.BeginFull()
+	}
 	for range states {
 		w.change()
 		c.Commit(w.now, w.pages)
 		if copying != nil && copying.Copy(1+w.random.IntN(6)) {
-			w.fulls[backups.FullObject(c.Number, first)] = copying.End()
+			w.fulls[c.Place.Full(first)] = copying.End()
 			copying = nil
 		} else if copying == nil && w.random.IntN(12) == 0 {
 			copying, first = c.BeginFull(), c.State()
@@ -90,7 +113,7 @@ func (w *world) generation(states int) {
 		if w.random.IntN(9) == 0 {
 			c.Join(joined+1, c.State())
 			for state := joined + 1; state <= c.State() && w.random.IntN(2) == 0; state++ {
-				w.delete(backups.EachObject(c.Number, state))
+				w.delete(c.Each(state))
 			}
 			joined = c.State()
 		}
@@ -104,7 +127,7 @@ func (w *world) generation(states int) {
 func (w *world) retain(c *backupstest.Chain, joined uint64) {
 	var kept []backups.Full
 	for name, full := range w.fulls {
-		if strings.HasPrefix(name, backups.GenerationFolder(c.Number)) && w.target.Object(name) != nil {
+		if strings.HasPrefix(name, c.Folder()) && w.target.Object(name) != nil {
 			kept = append(kept, full)
 		}
 	}
@@ -112,14 +135,14 @@ func (w *world) retain(c *backupstest.Chain, joined uint64) {
 	if len(kept) < 2 || kept[1].First > joined {
 		return
 	}
-	w.delete(backups.FullObject(c.Number, kept[0].First))
+	w.delete(c.Place.Full(kept[0].First))
 	for part := range kept[0].Parts {
-		w.delete(backups.FullPart(c.Number, kept[0].First, part))
+		w.delete(c.Part(kept[0].First, part))
 	}
 	for state := range kept[1].First + 1 {
-		w.delete(backups.EachObject(c.Number, state))
+		w.delete(c.Each(state))
 		for first := range state + 1 {
-			w.delete(backups.HourObject(c.Number, first, state))
+			w.delete(c.Hour(first, state))
 		}
 	}
 }
@@ -131,9 +154,9 @@ func (w *world) delete(names ...string) {
 // reachable returns the states of a chain that the objects lead to.
 func (w *world) reachable(c *backupstest.Chain) map[uint64]bool {
 	var spans [][2]uint64
-	for _, o := range testenv.Must(w.target.List(w.t.Context(), backups.GenerationFolder(c.Number))) {
+	for _, o := range testenv.Must(w.target.List(w.t.Context(), c.Folder())) {
 		var a, b uint64
-		name := strings.TrimPrefix(o.Name, backups.GenerationFolder(c.Number))
+		name := strings.TrimPrefix(o.Name, c.Folder())
 		if n, _ := fmt.Sscanf(name, "hour/%016x-%016x.ltx", &a, &b); n == 2 {
 			spans = append(spans, [2]uint64{a, b})
 		} else if n, _ := fmt.Sscanf(name, "each/%016x.ltx", &a); n == 1 {
@@ -142,11 +165,17 @@ func (w *world) reachable(c *backupstest.Chain) map[uint64]bool {
 	}
 	slices.SortFunc(spans, func(a, b [2]uint64) int { return int(a[1]) - int(b[1]) })
 	all := make(map[uint64]bool)
+	begins := make(map[uint64]uint64) // when a state may be restored to which others lead, from which state on
 	for name, full := range w.fulls {
-		if !strings.HasPrefix(name, backups.GenerationFolder(c.Number)) || w.target.Object(name) == nil {
-			continue
+		if strings.HasPrefix(name, c.Folder()) && w.target.Object(name) != nil {
+			begins[full.First] = full.Last
 		}
-		from := map[uint64]bool{full.First: true}
+	}
+	if w.bases[c] != nil && (len(begins) == 0 || slices.ContainsFunc(spans, func(s [2]uint64) bool { return s[0] == 2 })) {
+		begins[1] = 1
+	}
+	for first, last := range begins {
+		from := map[uint64]bool{first: true}
 		for _, s := range spans {
 			for state := s[0] - 1; state < s[1]; state++ {
 				if from[state] {
@@ -155,7 +184,7 @@ func (w *world) reachable(c *backupstest.Chain) map[uint64]bool {
 			}
 		}
 		for state := range from {
-			if state >= full.Last {
+			if state >= last {
 				all[state] = true
 			}
 		}
@@ -166,9 +195,9 @@ func (w *world) reachable(c *backupstest.Chain) map[uint64]bool {
 // want returns the state of a time that should be restored, 0 if none.
 func (w *world) want(at time.Time) (c *backupstest.Chain, state uint64) {
 	for _, c := range slices.Backward(w.chains) {
-		began := false
+		began := w.bases[c] != nil && !c.BeganAt.After(at)
 		for name, full := range w.fulls {
-			began = began || strings.HasPrefix(name, backups.GenerationFolder(c.Number)) && !full.EndedAt.After(at)
+			began = began || strings.HasPrefix(name, c.Folder()) && !full.EndedAt.After(at)
 		}
 		if !began {
 			continue
@@ -214,19 +243,19 @@ func (w *world) check(at time.Time) (restored bool) {
 // Whatever was shipped, joined and deleted, each time has the database that it had.
 func TestRestoreOfRandomTimes(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(6) {
+	for seed := range uint64(testenv.Rounds(12, 200)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, seed)
-			for range 1 + w.random.IntN(3) {
+			for range 1 + w.random.IntN(4) {
 				w.generation(20 + w.random.IntN(60))
 			}
-			if c := w.chains[0]; len(w.chains) > 2 { // it is too old
-				for _, o := range testenv.Must(w.target.List(t.Context(), backups.GenerationFolder(c.Number))) {
+			if c := w.chains[0]; len(w.chains) > 2 && w.bases[w.chains[1]] == nil { // it is too old
+				for _, o := range testenv.Must(w.target.List(t.Context(), c.Folder())) {
 					w.delete(o.Name)
 				}
 				maps.DeleteFunc(w.fulls, func(name string, _ backups.Full) bool {
-					return strings.HasPrefix(name, backups.GenerationFolder(c.Number))
+					return strings.HasPrefix(name, c.Folder())
 				})
 				w.chains = w.chains[1:]
 			}
@@ -286,7 +315,7 @@ func TestRestoreWithLateLists(t *testing.T) {
 	next.Full()
 	c = next
 	newest(2, true)
-	if got := testenv.Must(backups.Generations(t.Context(), target)); fmt.Sprint(got) != "[1 2]" {
+	if got := testenv.Must(backups.Generations(t.Context(), target)); len(got) != 2 || got[0].Number != 1 || got[1].Number != 2 {
 		t.Errorf("generations %v", got)
 	}
 	s3.Fail(backupstest.Faults{Refuse: 2})
@@ -325,7 +354,7 @@ func TestRestoreWhileObjectsAreJoined(t *testing.T) {
 		c.Join(joined+1, joined+10)
 		for range 10 {
 			joined++
-			w.delete(backups.EachObject(1, joined))
+			w.delete(c.Each(joined))
 		}
 	}}
 	restored, database, err := restore(t, target, time.Time{})
@@ -353,12 +382,12 @@ func smallWorld(t *testing.T) (*world, *backupstest.Chain) {
 			commit(1)
 		}
 		commit(1)
-		w.fulls[backups.FullObject(1, first)] = copying.End()
+		w.fulls[c.Place.Full(first)] = copying.End()
 	}
 	full()
 	c.Join(2, c.State())
 	for state := range c.State() + 1 {
-		w.delete(backups.EachObject(1, state))
+		w.delete(c.Each(state))
 	}
 	commit(3)
 	c.Join(c.State()-2, c.State())
@@ -394,7 +423,7 @@ func TestDamagedObjects(t *testing.T) {
 		}
 		for _, harm := range slices.Sorted(maps.Keys(harms)) {
 			changed := harms[harm]
-			harmed := &world{t: t, target: w.target.Clone(), chains: w.chains, fulls: w.fulls}
+			harmed := &world{t: t, target: w.target.Clone(), chains: w.chains, fulls: w.fulls, bases: w.bases}
 			if harm == "missing" {
 				harmed.delete(o.Name)
 			} else {
@@ -437,7 +466,7 @@ func TestDamagedObjects(t *testing.T) {
 func TestRestoreUntilAGap(t *testing.T) {
 	t.Parallel()
 	w, c := smallWorld(t)
-	gap := backups.EachObject(1, c.State()-1)
+	gap := c.Each(c.State() - 1)
 	w.delete(gap)
 	for _, at := range []time.Time{{}, w.now, c.States[c.State()-3].Time.Add(time.Millisecond)} {
 		_, _, err := restore(t, w.target, at)
@@ -465,8 +494,8 @@ func TestRestoreUntilAGap(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	t.Parallel()
 	w, c := smallWorld(t)
-	backupstest.NewChain(t, w.target, 2, pageSize, w.now, w.pages)
-	objects := testenv.Must(w.target.List(t.Context(), backups.GenerationFolder(1)))
+	next := backupstest.NewChain(t, w.target, 2, pageSize, w.now, w.pages)
+	objects := testenv.Must(w.target.List(t.Context(), "00000001/"))
 	size := int64(0)
 	for _, o := range objects {
 		size += o.Size
@@ -475,16 +504,16 @@ func TestDescribe(t *testing.T) {
 	if len(chains) != 2 {
 		t.Fatalf("%+v", chains)
 	}
-	first, _ := w.fulls[backups.FullObject(1, 1)], 0
-	if got := chains[0]; got.Number != 1 || got.ID != "test" || len(got.Fulls) != 2 || !got.First.Equal(first.EndedAt) ||
+	first, _ := w.fulls[c.Place.Full(1)], 0
+	if got := chains[0]; got.Number != 1 || got.ID != c.ID || len(got.Fulls) != 2 || !got.First.Equal(first.EndedAt) ||
 		!got.Last.Equal(c.States[c.State()-1].Time) || got.Objects != len(objects) || got.Bytes != size || got.Missing != "" {
 		t.Errorf("%+v", got)
 	}
-	if got := chains[1]; got.Number != 2 || len(got.Fulls) != 0 || !got.First.IsZero() || got.Objects != 1 || got.Missing != backups.FullObject(2, 1) {
+	if got := chains[1]; got.Number != 2 || len(got.Fulls) != 0 || !got.First.IsZero() || got.Objects != 1 || got.Missing != next.Place.Full(1) {
 		t.Errorf("%+v", got)
 	}
-	w.delete(backups.EachObject(1, c.State()-1))
-	if got := testenv.Must(backups.Describe(t.Context(), w.target))[0]; got.Missing != backups.EachObject(1, c.State()-1) || got.Last.After(c.States[c.State()-3].Time) {
+	w.delete(c.Each(c.State() - 1))
+	if got := testenv.Must(backups.Describe(t.Context(), w.target))[0]; got.Missing != c.Each(c.State()-1) || got.Last.After(c.States[c.State()-3].Time) {
 		t.Errorf("with a gap: %+v", got)
 	}
 }
@@ -524,7 +553,7 @@ func TestHostileObjects(t *testing.T) {
 		copy(text[at:], bytes)
 		return text
 	}
-	each, full := backups.EachObject(1, 2), backups.FullObject(1, 1)
+	each, full := c.Each(2), c.Place.Full(1)
 	for name, object := range map[string]struct{ name, text string }{
 		"a page of 4 GB":            {each, string(patch(106, 0xff, 0xff, 0xff, 0xff))},
 		"a page of another kind":    {each, string(patch(104, 0, 0))},
@@ -572,12 +601,12 @@ func TestLargeChanges(t *testing.T) {
 		t.Errorf("%+v, %v", restored, err)
 	}
 	s3.Fail(backupstest.Faults{})
-	text, body := new(bytes.Buffer), testenv.Must(target.Read(t.Context(), backups.EachObject(1, 2)))
+	text, body := new(bytes.Buffer), testenv.Must(target.Read(t.Context(), c.Each(2)))
 	defer body.Close()
 	testenv.Must(text.ReadFrom(body))
 	text.Bytes()[text.Len()/2] ^= 1
-	testenv.Must(0, target.Delete(t.Context(), backups.EachObject(1, 2)))
-	testenv.Must(0, create(t, target, backups.EachObject(1, 2), text.String()))
+	testenv.Must(0, target.Delete(t.Context(), c.Each(2)))
+	testenv.Must(0, create(t, target, c.Each(2), text.String()))
 	if _, _, err := restore(t, target, time.Time{}); !errors.As(err, new(*backups.IncompleteError)) {
 		t.Errorf("one that is damaged: %v", err)
 	}
@@ -595,7 +624,7 @@ func FuzzRestore(f *testing.F) {
 	c.Full()
 	database = append(bytes.Repeat([]byte{2}, 4*pageSize), database...)
 	c.Commit(testenv.Noon.Add(time.Second), database)
-	names := []string{backups.EachObject(1, 2), backups.FullPart(1, 1, 0), backups.FullObject(1, 1)}
+	names := []string{c.Each(2), c.Part(1, 0), c.Place.Full(1)}
 	for which, name := range names {
 		f.Add(which, target.Object(name))
 	}
@@ -617,6 +646,7 @@ func TestAChainOfTwoWriters(t *testing.T) {
 	t.Parallel()
 	mine, others := backupstest.NewMemory(), backupstest.NewMemory()
 	database := bytes.Repeat([]byte{1}, 2*pageSize)
+	last := ""
 	for writer, target := range []*backupstest.Memory{mine, others} {
 		c := backupstest.NewChain(t, target, 1, pageSize, testenv.Noon, database)
 		c.Full()
@@ -625,13 +655,34 @@ func TestAChainOfTwoWriters(t *testing.T) {
 			database[0] = byte(10*writer + state)
 			c.Commit(testenv.Noon.Add(time.Duration(state+1)*time.Second), database)
 		}
-		database[0] = 1
+		database[0], last = 1, c.Each(3)
 	}
-	last := backups.EachObject(1, 3)
 	mine.Replace(last, others.Object(last))
 	_, _, err := restore(t, mine, time.Time{})
 	var incomplete *backups.IncompleteError
 	if !errors.As(err, &incomplete) || incomplete.Object != last || !incomplete.Until.Equal(testenv.Noon.Add(time.Second)) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Generations whose objects are not in a folder of their ID can be restored, and stood upon.
+func TestRestoreOfTheLayoutBefore(t *testing.T) {
+	t.Parallel()
+	w, c := smallWorld(t)
+	for _, o := range testenv.Must(w.target.List(t.Context(), c.Folder())) {
+		testenv.Must(0, create(t, w.target, "00000001/"+strings.TrimPrefix(o.Name, c.Folder()), string(w.target.Object(o.Name))))
+		w.delete(o.Name)
+	}
+	w.target.Replace(backups.GenerationObject(1), []byte(`{"id":"`+c.ID+`","host":"test","began_at":"2026-11-20T12:00:00Z"}`))
+	restored, database, err := restore(t, w.target, time.Time{})
+	if err != nil || restored.State != c.State() || restored.ID != c.ID || !bytes.Equal(database, w.pages) {
+		t.Errorf("%+v, %v", restored, err)
+	}
+	next := backupstest.NewChainOn(c, c.State(), 2, w.now)
+	w.change()
+	next.Commit(w.now, w.pages)
+	restored, database, err = restore(t, w.target, time.Time{})
+	if err != nil || restored.Generation != 2 || restored.State != 2 || !bytes.Equal(database, w.pages) {
+		t.Errorf("upon it: %+v, %v", restored, err)
 	}
 }

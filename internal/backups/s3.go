@@ -25,6 +25,11 @@ import (
 // partSize is the size of the parts of large objects, in bytes. Smaller objects are one request.
 const partSize = 64 << 20
 
+// listTimeout bounds a list: a million objects are a thousand requests.
+const listTimeout = 5 * time.Minute
+
+var errListNeverEnds = errors.New("the list has not come to an end within five minutes: is it a service for objects?")
+
 // bucket is a bucket of an S3 service.
 type bucket struct {
 	core   minio.Core
@@ -197,16 +202,21 @@ func (b *bucket) Read(ctx context.Context, name string) (io.ReadCloser, error) {
 	return body, nil
 }
 
-// List implements Target.
+// Local implements Target.
+func (b *bucket) Local() bool { return false }
+
+// List implements Target. It gives up after listTimeout.
 func (b *bucket) List(ctx context.Context, prefix string) (list []Object, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errListNeverEnds)
+	defer cancel()
 	for o := range b.core.ListObjectsIter(ctx, b.name, minio.ListObjectsOptions{Prefix: b.prefix + prefix, Recursive: true}) {
 		if o.Err != nil {
-			return nil, failed("list", prefix, o.Err)
+			return nil, failed("list", prefix, errors.Join(o.Err, context.Cause(ctx)))
 		}
 		list = append(list, Object{Name: strings.TrimPrefix(o.Key, b.prefix), Size: o.Size, WrittenAt: o.LastModified})
 	}
 	slices.SortFunc(list, byName) // some services have another order
-	return list, ctx.Err()
+	return list, context.Cause(ctx)
 }
 
 // Delete implements Target.

@@ -33,6 +33,8 @@ type Target interface {
 	// List returns the objects whose names begin with a prefix, ordered by name. It may lack what
 	// was written a short time ago.
 	List(ctx context.Context, prefix string) ([]Object, error)
+	// Local reports that it is a folder: to read something small costs next to nothing, and Create is exclusive.
+	Local() bool
 	// Delete deletes objects, as far as it may: those that do not exist are no error.
 	Delete(ctx context.Context, names ...string) error
 }

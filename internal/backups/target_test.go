@@ -9,8 +9,10 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -342,5 +344,49 @@ func TestAddresses(t *testing.T) {
 		if _, err := backups.Open(o); err != nil {
 			t.Errorf("%+v: %v", o, err)
 		}
+	}
+}
+
+// What is no file in the place of an object is an error, and nobody waits for it.
+func TestAPipeInAFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), "mkfifo", filepath.Join(dir, "pipe")).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if got := text(t, openFolder(t, dir), "pipe"); !strings.Contains(got, "is no file") {
+		t.Errorf("a pipe: %s", got)
+	}
+}
+
+// A folder that is exchanged for another one gets what is written then.
+func TestAFolderThatIsExchanged(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "copies")
+	target := openFolder(t, dir)
+	testenv.Must(0, create(t, target, "a/b", "1"))
+	testenv.Must(0, os.Rename(dir, dir+".aside"))
+	testenv.Must(0, os.Mkdir(dir, 0o700))
+	testenv.Must(0, create(t, target, "a/c", "2"))
+	if got := list(t, target, ""); got != "a/c:1" {
+		t.Errorf("the other one has %s", got)
+	}
+}
+
+// A service that answers 200 to everything has no end of generations: that is an error.
+func TestAServiceThatHasEverything(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("list-type") {
+			fmt.Fprint(w, `<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>`)
+			return
+		}
+		w.Header().Set("Last-Modified", "Fri, 20 Nov 2026 12:00:00 GMT")
+		fmt.Fprint(w, "{}")
+	}))
+	defer server.Close()
+	target := testenv.Must(backups.Open(backups.Options{To: "s3://bucket/x", Endpoint: server.URL, Region: "a", AccessKey: "a", SecretKey: "b"}))
+	if list, err := backups.Generations(t.Context(), target); err == nil || !strings.Contains(err.Error(), "is it a service for objects?") {
+		t.Errorf("%d generations, %v", len(list), err)
 	}
 }

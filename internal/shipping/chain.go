@@ -1,9 +1,7 @@
 package shipping
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,23 +45,34 @@ type chain struct {
 
 // start is what the file of a chain has: its first state.
 type start struct {
-	To         string          `json:"to"`
-	Generation uint64          `json:"generation"`
-	ID         string          `json:"id"`
-	BeganAt    time.Time       `json:"began_at"`
-	Pages      uint32          `json:"pages"`
-	Sum        ltx.Checksum    `json:"sum"`
-	End        stores.Position `json:"end"`
+	To         string    `json:"to"`
+	Generation uint64    `json:"generation"`
+	ID         string    `json:"id"`
+	BeganAt    time.Time `json:"began_at"`
+	Layout     int       `json:"layout"`
+	// Base is the state that the first one is; nil if the generation begins with a full copy.
+	Base *backups.Base `json:"base,omitempty"`
+	// FullAt is when the last full copy began that is below Base.
+	FullAt time.Time       `json:"full_at,omitzero"`
+	Pages  uint32          `json:"pages"`
+	Sum    ltx.Checksum    `json:"sum"`
+	End    stores.Position `json:"end"`
+}
+
+// pages returns how many pages the database has as it is at a place in the log, where it has what c says.
+func (s *Shipper) pages(c stores.Changes) (uint32, error) {
+	if c.Pages != 0 {
+		return c.Pages, nil
+	}
+	return s.log.Size()
 }
 
 // measure returns the checksums of all pages of the database as it is at a place in the log, where it has
-// what c says. It reads all of it.
-func (s *Shipper) measure(c stores.Changes, page func(at int64, to []byte) error) (sums []ltx.Checksum, sum ltx.Checksum, err error) {
-	pages := c.Pages
-	if pages == 0 {
-		if pages, err = s.log.Size(); err != nil {
-			return nil, 0, err
-		}
+// what c says. It reads all of it. use, if it is not nil, is called with each page but the one without content.
+func (s *Shipper) measure(c stores.Changes, page func(at int64, to []byte) error, use func(n uint32, content []byte, sum ltx.Checksum) error) (sums []ltx.Checksum, sum ltx.Checksum, err error) {
+	pages, err := s.pages(c)
+	if err != nil {
+		return nil, 0, err
 	}
 	sums = make([]ltx.Checksum, 0, pages)
 	hasher := ltx.NewHasher()
@@ -75,18 +84,24 @@ func (s *Shipper) measure(c stores.Changes, page func(at int64, to []byte) error
 			return nil, 0, err
 		}
 		for n := first; n < first+256 && n <= pages; n++ {
+			if n == lock {
+				sums = append(sums, 0)
+				continue
+			}
 			content := buffer[(n-first)*stores.PageSize:][:stores.PageSize]
 			if at, ok := c.At[n]; ok {
 				if err := page(at, content); err != nil {
 					return nil, 0, err
 				}
 			}
-			var one ltx.Checksum
-			if n != lock {
-				one = ltx.ChecksumPageWithHasher(hasher, n, content)
-			}
+			one := ltx.ChecksumPageWithHasher(hasher, n, content)
 			sums = append(sums, one)
 			sum ^= one
+			if use != nil {
+				if err := use(n, content, one); err != nil {
+					return nil, 0, err
+				}
+			}
 		}
 	}
 	return sums, ltx.ChecksumFlag | sum, nil
@@ -106,6 +121,10 @@ func (s *Shipper) prove(ctx context.Context) (*chain, error) {
 	if c.To != s.o.To {
 		return nil, fmt.Errorf("its copies are at %s", c.To)
 	}
+	s.own = backups.Place{Number: c.Generation, ID: c.ID}
+	if c.Layout != backups.Layout {
+		return nil, errors.New("its copies have the layout of an earlier version")
+	}
 	pages := c.Pages
 	c.state, c.at, c.sum, c.end = 1, c.BeganAt, c.Sum, c.End
 	states, err := s.states()
@@ -120,14 +139,22 @@ func (s *Shipper) prove(ctx context.Context) (*chain, error) {
 		c.state, c.at, pages, c.sum = uint64(header.MaxTXID), time.UnixMilli(header.Timestamp), header.Commit, trailer.PostApplyChecksum
 		c.end = stores.PositionAt([2]uint32{header.WALSalt1, header.WALSalt2}, header.WALOffset+header.WALSize)
 	}
-	// The log goes on there, or it was moved into the database meanwhile.
-	for _, end := range []stores.Position{c.end, {}} {
-		c.end = end
-		if proven, err := s.matches(ctx, c, pages); proven || err != nil {
-			return c, err
-		}
+	if proven, err := s.continues(ctx, c, pages); proven || err != nil {
+		return c, err
 	}
 	return nil, errors.New("it is not what was collected last")
+}
+
+// continues reports whether the database is what a chain says, and completes that one's place in the log. The log
+// goes on at the end of the chain, or was moved into the database meanwhile.
+func (s *Shipper) continues(ctx context.Context, c *chain, pages uint32) (proven bool, err error) {
+	for _, end := range []stores.Position{c.end, {}} {
+		c.end = end
+		if proven, err = s.matches(ctx, c, pages); proven || err != nil {
+			break
+		}
+	}
+	return proven, err
 }
 
 // matches reports whether the database is, at the end of a chain, what the chain says, and completes
@@ -137,7 +164,7 @@ func (s *Shipper) matches(ctx context.Context, c *chain, pages uint32) (matches 
 		if changes.Pages != 0 && changes.Pages != pages {
 			return nil
 		}
-		sums, sum, err := s.measure(changes, page)
+		sums, sum, err := s.measure(changes, page, nil)
 		if err == nil && sum == c.sum && len(sums) == int(pages) {
 			matches, c.sums, c.end = true, sums, changes.End
 		}
@@ -154,14 +181,23 @@ func (s *Shipper) matches(ctx context.Context, c *chain, pages uint32) (matches 
 // check gives the chain up if its database is not what the chain says. No defect is known, and no
 // program may move the log but we, but such a copy would be noticed only when it is needed.
 func (s *Shipper) check(ctx context.Context) error {
+	if err := s.Collect(ctx, true, nil); err != nil { // a commit may have begun the log anew
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.chain == nil {
 		return nil
 	}
-	matches, err := s.matches(ctx, s.chain, uint32(len(s.chain.sums)))
-	if err == nil && !matches {
+	now := *s.chain
+	matches, err := s.continues(ctx, &now, uint32(len(now.sums)))
+	switch {
+	case err != nil:
+	case matches:
+		*s.chain = now
+	default:
 		s.lose(ctx, errors.New("the database is not what its copies say"))
+		s.doubtful = true
 	}
 	return err
 }
@@ -201,97 +237,8 @@ func (s *Shipper) changes(state uint64) string {
 	return s.path(fmt.Sprintf("%016x%s", state, changesSuffix))
 }
 
-// begin begins a generation with the database as it is.
-func (s *Shipper) begin(ctx context.Context) error {
-	if err := s.reset(); err != nil {
-		return err
-	}
-	if s.claiming == "" {
-		s.claiming = rand.Text()
-	}
-	first := start{To: s.o.To, ID: s.claiming, BeganAt: s.o.Clock().Truncate(time.Millisecond)}
-	var err error
-	if first.Generation, err = s.claim(ctx, first); err != nil {
-		return fmt.Errorf("begin a generation: %w", err)
-	}
-	failpoint.Hit("shipping.claimed")
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := &chain{state: 1, at: first.BeganAt}
-	err = s.log.Read(ctx, stores.Position{}, func(changes stores.Changes, page func(int64, []byte) error) (err error) {
-		c.end = changes.End
-		c.sums, c.sum, err = s.measure(changes, page)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("read the database: %w", err)
-	}
-	first.Pages, first.Sum, first.End = uint32(len(c.sums)), c.sum, c.end
-	c.start = first
-	text, err := json.Marshal(first)
-	if err == nil {
-		err = os.WriteFile(s.path(chainFile), text, 0o600)
-	}
-	if err != nil {
-		return err
-	}
-	s.chain, s.claiming = c, ""
-	s.status.Generation, s.status.State = c.Generation, c.state
-	s.o.Log.InfoContext(ctx, "copies of the database begin a new generation", "to", s.o.To, "generation", c.Generation)
-	return nil
-}
-
-// reset removes what the data folder has of a chain.
-func (s *Shipper) reset() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.chain, s.moved, s.waiting, s.shipped = nil, 0, nil, 0
-	s.status.WaitingBytes, s.status.Whole = 0, false
-	return errors.Join(os.RemoveAll(s.dir), os.Mkdir(s.dir, 0o700))
-}
-
-// claim creates the object of the next generation, and returns its number.
-func (s *Shipper) claim(ctx context.Context, first start) (uint64, error) {
-	host, _ := os.Hostname()
-	text, err := json.Marshal(backups.Generation{ID: first.ID, Host: host, Version: s.o.Version, BeganAt: first.BeganAt.UTC()})
-	if err != nil {
-		return 0, err
-	}
-	numbers, err := backups.Generations(ctx, s.o.Target)
-	if err != nil {
-		return 0, err
-	}
-	next := uint64(1)
-	if len(numbers) > 0 {
-		last := numbers[len(numbers)-1]
-		found, err := readGeneration(ctx, s.o.Target, last)
-		if err != nil || found.ID == first.ID { // the answer to an earlier attempt was lost
-			return last, err
-		}
-		next = last + 1
-	}
-	for ; ; next++ {
-		err := s.o.Target.Create(ctx, backups.GenerationObject(next), bytes.NewReader(text), int64(len(text)))
-		if err != nil && !errors.Is(err, backups.ErrExists) {
-			return 0, err
-		}
-		if err == nil { // a target without conditions lets two of us do so
-			if err := s.o.Pause(ctx, s.o.ReadBack); err != nil {
-				return 0, err
-			}
-		}
-		found, err := readGeneration(ctx, s.o.Target, next)
-		if err != nil {
-			return 0, err
-		}
-		if found.ID == first.ID {
-			return next, nil
-		}
-	}
-}
-
 // Collect implements stores.LogReader.
-func (s *Shipper) Collect(ctx context.Context, wait bool, move func() (all bool, err error)) error {
+func (s *Shipper) Collect(ctx context.Context, wait bool, move func() (frames uint32, err error)) error {
 	if wait {
 		s.mu.Lock()
 	} else if !s.mu.TryLock() {
@@ -308,6 +255,9 @@ func (s *Shipper) Collect(ctx context.Context, wait bool, move func() (all bool,
 	}
 	if s.chain != nil {
 		err := s.collect(ctx)
+		if err == nil && move != nil {
+			err = s.sync()
+		}
 		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 			return err
 		}
@@ -318,14 +268,46 @@ func (s *Shipper) Collect(ctx context.Context, wait bool, move func() (all bool,
 	if move == nil {
 		return nil
 	}
-	all, err := move()
-	if all && s.chain != nil {
-		s.moved = s.chain.state
+	frames, err := move()
+	if s.chain != nil {
+		s.noteMoved(frames)
 	}
 	return err
 }
 
-// know finds out which chain the data folder has. It needs the lock.
+// noteMoved notes how many frames of the log the file of the database has. It needs the lock.
+func (s *Shipper) noteMoved(frames uint32) {
+	if frames == stores.AllFrames {
+		s.moved, s.ends = s.chain.state, nil
+	}
+	for len(s.ends) > 0 && s.ends[0].frames <= frames {
+		s.moved, s.ends = s.ends[0].state, s.ends[1:]
+	}
+}
+
+// sync makes what was collected survive a loss of power. It needs the lock.
+func (s *Shipper) sync() error {
+	for _, state := range s.unsynced {
+		if err := syncFile(s.changes(state)); err != nil {
+			return err
+		}
+	}
+	if len(s.unsynced) == 0 {
+		return nil
+	}
+	s.unsynced = nil
+	return stores.SyncDir(s.dir)
+}
+
+func syncFile(path string) error {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
+}
+
+// know finds out which chain the data folder has, or what a generation may begin upon. It needs the lock.
 func (s *Shipper) know(ctx context.Context) error {
 	c, err := s.prove(ctx)
 	if ctx.Err() != nil {
@@ -336,11 +318,12 @@ func (s *Shipper) know(ctx context.Context) error {
 		if !errors.Is(err, fs.ErrNotExist) {
 			s.o.Log.WarnContext(ctx, "the database does not go on with the copies that were made of it", "error", err)
 		}
-		return nil
+		return s.knowBase(ctx)
 	}
 	if s.waiting, err = s.states(); err != nil {
 		return err
 	}
+	s.unsynced = slices.Clone(s.waiting)
 	for i, state := range s.waiting {
 		s.status.WaitingBytes += s.size(state)
 		if i == 0 { // the target may have it already
@@ -351,16 +334,37 @@ func (s *Shipper) know(ctx context.Context) error {
 			s.shippedAt = time.UnixMilli(header.Timestamp)
 		}
 	}
-	s.chain = c
+	if s.spooled, err = exists(s.path(fullFile)); err != nil {
+		return err
+	}
+	s.fullAt = c.FullAt
+	s.chain, s.ends = c, []end{{c.state, c.end.Frames}}
 	s.status.Generation, s.status.State = c.Generation, c.state
 	return nil
 }
 
-// lose gives a chain up that has a gap: a new generation begins with a full copy. It needs the lock.
+// lose gives a chain up that has a gap: a new generation begins upon what was collected last, if that can still be
+// shipped, and otherwise with a full copy. It needs the lock.
 func (s *Shipper) lose(ctx context.Context, why error) {
 	s.o.Log.ErrorContext(ctx, "copies of the database begin anew", "error", why)
-	s.chain, s.status.Whole = nil, false
+	if c := s.chain; c != nil && s.status.Whole && !errors.Is(why, errTooMuchWaits) && c.whole() {
+		s.base = &base{baseHeader{s.o.To, backups.Base{Generation: c.Generation, ID: c.ID, State: c.state}, c.sum, s.o.Clock(), s.fullAt}, c.sums}
+	} else {
+		s.base, s.waiting, s.status.WaitingBytes = nil, nil, 0
+	}
+	s.chain, s.spooled, s.status.Whole = nil, false, false
 }
+
+// whole reports whether the checksums of the pages are those of its state: an error may have come between.
+func (c *chain) whole() bool {
+	sum := ltx.Checksum(0)
+	for _, one := range c.sums {
+		sum ^= one
+	}
+	return ltx.ChecksumFlag|sum == c.sum
+}
+
+var errTooMuchWaits = errors.New("too much waits for the target")
 
 // collect writes what was committed since the last state to a file of the data folder, as the next
 // state. It needs the lock.
@@ -390,12 +394,16 @@ func (s *Shipper) collect(ctx context.Context) error {
 		if err := os.Rename(path+".new", path); err != nil {
 			return err
 		}
+		if s.chain.end.Salts != next.end.Salts {
+			s.ends = nil
+		}
 		s.chain = next
-		s.waiting = append(s.waiting, next.state)
+		s.ends = append(s.ends, end{next.state, next.end.Frames})
+		s.waiting, s.unsynced = append(s.waiting, next.state), append(s.unsynced, next.state)
 		s.status.WaitingBytes += s.size(next.state)
 		s.status.State = next.state
 		if s.status.WaitingBytes > s.o.MaxLag {
-			return fmt.Errorf("more than %d MB wait for %s", s.o.MaxLag>>20, s.o.To)
+			return fmt.Errorf("%w: more than %d MB for %s", errTooMuchWaits, s.o.MaxLag>>20, s.o.To)
 		}
 		return nil
 	})
@@ -439,19 +447,11 @@ func writeChanges(path string, from, next *chain, changes stores.Changes, page f
 	if err != nil {
 		return err
 	}
-	begin := int64(0)
+	begin := stores.Position{}.Offset()
 	if from.end.Salts == next.end.Salts {
 		begin = from.end.Offset()
-	} else {
-		begin = stores.Position{}.Offset()
 	}
-	header := ltx.Header{
-		Version: ltx.Version, PageSize: stores.PageSize, Commit: changes.Pages,
-		MinTXID: ltx.TXID(next.state), MaxTXID: ltx.TXID(next.state), Timestamp: next.at.UnixMilli(),
-		PreApplyChecksum: from.sum, WALOffset: begin, WALSize: next.end.Offset() - begin,
-		WALSalt1: next.end.Salts[0], WALSalt2: next.end.Salts[1],
-	}
-	if err := encoder.EncodeHeader(header); err != nil {
+	if err := encoder.EncodeHeader(next.header(begin, changes.Pages, from.sum)); err != nil {
 		return err
 	}
 	content := make([]byte, stores.PageSize)
@@ -472,4 +472,14 @@ func writeChanges(path string, from, next *chain, changes stores.Changes, page f
 	}
 	encoder.SetPostApplyChecksum(next.sum)
 	return encoder.Close()
+}
+
+// header returns the header of the changes that lead to a state, which the log has from a place on.
+func (c *chain) header(begin int64, pages uint32, before ltx.Checksum) ltx.Header {
+	return ltx.Header{
+		Version: ltx.Version, PageSize: stores.PageSize, Commit: pages,
+		MinTXID: ltx.TXID(c.state), MaxTXID: ltx.TXID(c.state), Timestamp: c.at.UnixMilli(),
+		PreApplyChecksum: before, WALOffset: begin, WALSize: c.end.Offset() - begin,
+		WALSalt1: c.end.Salts[0], WALSalt2: c.end.Salts[1],
+	}
 }

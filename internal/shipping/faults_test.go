@@ -150,9 +150,6 @@ func TestAChainThatCanNotBeProven(t *testing.T) {
 			w.open()
 			w.clock.Advance(time.Hour)
 			w.step()
-			if w.s.Status().Whole {
-				t.Error("it is whole before its first full copy")
-			}
 			w.restore(before)
 			w.tend()
 			w.step()
@@ -230,19 +227,58 @@ func TestAFullDisk(t *testing.T) {
 	}
 }
 
-// A target that does not have the generation, such as an empty folder where a disk should be, gets another.
-func TestAnotherTarget(t *testing.T) {
+// A target that does not have the generation, such as the folder below a disk that is missing, gets nothing,
+// whoever has begun one there. With the disk back everything goes on.
+func TestTheTargetIsAnother(t *testing.T) {
+	t.Parallel()
+	for name, restarts := range map[string]bool{"while it runs": false, "at a start": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := begun(t)
+			w.target.local = true
+			disk := w.target.objects
+			other := backups.GenerationObject(1)
+			w.target.set(func() { w.target.objects = map[string][]byte{other: []byte(`{"id":"another","layout":2}`)} })
+			if restarts {
+				w.kill()
+			}
+			for range 3 {
+				w.write()
+				w.clock.Advance(2 * generationCheck)
+				if err := w.s.Step(t.Context()); !errors.Is(err, ErrElsewhere) {
+					t.Fatal(err)
+				}
+				_ = w.s.Tend(t.Context())
+			}
+			if s := w.s.Status(); len(w.target.objects) != 1 || s.Superseded || s.Behind < 5*generationCheck || !errors.Is(s.Err, ErrElsewhere) {
+				t.Errorf("%v, %+v", w.target.objects, s)
+			}
+			w.target.set(func() { w.target.objects = disk })
+			w.step()
+			w.step()
+			w.step()
+			if s := w.s.Status(); s.Generation != 1 || s.WaitingBytes != 0 {
+				t.Errorf("%+v", s)
+			}
+			w.restore(time.Time{})
+		})
+	}
+}
+
+// Somebody may say that copies begin anew at a target that does not have the generation.
+func TestBeginAnew(t *testing.T) {
 	t.Parallel()
 	w := begun(t)
-	w.close()
-	w.target.set(func() { clear(w.target.objects) })
-	w.open()
+	w.target.set(func() {
+		clear(w.target.objects)
+		w.target.objects[backups.BeginObject] = []byte(`{}`)
+	})
+	w.clock.Advance(generationCheck)
 	w.write()
 	w.step()
 	w.step()
-	w.tend()
-	if got := string(w.target.objects[backups.GenerationObject(1)]); !strings.Contains(got, w.s.chain.ID) || !w.s.Status().Whole {
-		t.Errorf("%s, %+v", got, w.s.Status())
+	if s := w.s.Status(); s.Generation != 1 || !s.Whole || w.target.objects[backups.BeginObject] != nil {
+		t.Errorf("%+v, %v", s, w.target.objects)
 	}
 	w.restore(time.Time{})
 }
@@ -311,12 +347,14 @@ func TestRetention(t *testing.T) {
 			hours = append(hours, w.clock.Now())
 		}
 	}
-	if got := testenv.Must(backups.Generations(t.Context(), w.target)); len(got) != 1 || got[0] != 2 {
+	if got := testenv.Must(backups.Generations(t.Context(), w.target)); len(got) != 1 || got[0].Number != 2 {
 		t.Errorf("there are generations %v", got)
 	}
 	count := make(map[string]int)
 	for name := range w.target.objects {
-		count[strings.Split(name, "/")[1]]++
+		if parts := strings.Split(name, "/"); len(parts) == 4 {
+			count[parts[2]]++
+		}
 	}
 	if count["each"] > 4*26 || count["hour"] > 9*24 || count["full"] > 2*9 {
 		t.Errorf("there are %v objects", count)
@@ -325,6 +363,48 @@ func TestRetention(t *testing.T) {
 		w.restore(at)
 	}
 	w.restore(time.Time{})
+}
+
+// What generations stand upon stays as long as any second of the last day, or any hour of what is retained, needs
+// it, and not for longer.
+func TestRetentionOfBases(t *testing.T) {
+	t.Parallel()
+	w := begun(t)
+	const retain, hours = 30 * time.Hour, 5 * 24
+	w.s.o.Retain = retain
+	var moments []time.Time
+	for hour := range hours {
+		if w.random.IntN(9) == 0 {
+			w.lose(w.clock.Now().Add(-time.Duration(w.random.IntN(min(hour*3600+1, 23*3600))) * time.Second))
+			w.s.o.Retain = retain
+		}
+		for range 3 {
+			w.clock.Advance(time.Duration(1+w.random.IntN(900)) * time.Second)
+			w.write()
+			w.step()
+			if hour > hours-23 {
+				moments = append(moments, w.clock.Now())
+			}
+		}
+		w.clock.Set(testenv.Noon.Add(time.Duration(hour+1) * time.Hour))
+		w.step()
+		w.tend()
+		if hour > hours-29 {
+			moments = append(moments, w.clock.Now())
+		}
+		for back := range min(hour+1, 29) {
+			if w.random.IntN(20) == 0 {
+				w.restore(testenv.Noon.Add(time.Duration(hour+1-back) * time.Hour))
+			}
+		}
+	}
+	for _, at := range moments {
+		w.restore(at)
+	}
+	oldest, last := testenv.Must(backups.Generations(t.Context(), w.target))[0].Number, w.s.Status().Generation
+	if last < 6 || oldest == 1 {
+		t.Errorf("of %d generations the first that is kept is number %d", last, oldest)
+	}
 }
 
 // Somebody who reads for long lets the log grow, and neither loses anything nor stops the copies.
@@ -417,9 +497,9 @@ func TestSomebodyElseMovesTheLog(t *testing.T) {
 }
 
 // collects is a stores.LogReader.
-type collects func(ctx context.Context, wait bool, move func() (bool, error)) error
+type collects func(ctx context.Context, wait bool, move func() (uint32, error)) error
 
-func (c collects) Collect(ctx context.Context, wait bool, move func() (bool, error)) error {
+func (c collects) Collect(ctx context.Context, wait bool, move func() (uint32, error)) error {
 	return c(ctx, wait, move)
 }
 
@@ -429,7 +509,7 @@ func TestACommitWithinACheckpoint(t *testing.T) {
 	w := begun(t)
 	w.write()
 	parts := 0
-	log := testenv.Must(w.st.OpenLog(t.Context(), collects(func(ctx context.Context, wait bool, move func() (bool, error)) error {
+	log := testenv.Must(w.st.OpenLog(t.Context(), collects(func(ctx context.Context, wait bool, move func() (uint32, error)) error {
 		if parts++; parts == 2 {
 			return stores.ErrNotYet
 		}
@@ -476,4 +556,60 @@ func TestCopiesAreChecked(t *testing.T) {
 	w.restore(time.Time{})
 }
 
+// The check before a full copy proves the chain also right after the log was moved into the database, and after
+// it was begun anew.
+func TestTheCheckIsRightAfterTheLogWasMoved(t *testing.T) {
+	t.Parallel()
+	for name, commit := range map[string]func(w *world){
+		"nothing follows": func(*world) {}, "a commit follows": (*world).write,
+		"it is cut": func(w *world) { // one that is larger than what is kept of it
+			w.grow(20)
+			w.step()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := begun(t)
+			w.grow(6)
+			w.step()
+			w.clock.Advance(fullEvery)
+			commit(w)
+			tended := make(chan error)
+			go func() { tended <- w.s.tend(t.Context()) }()
+			for ended := false; !ended; {
+				select {
+				case err := <-tended:
+					if ended = true; err != nil {
+						t.Fatal(err)
+					}
+				default:
+					w.step()
+				}
+			}
+			if s := w.s.Status(); s.Generation != 1 || !s.Whole {
+				t.Errorf("%+v", s)
+			}
+			w.restore(time.Time{})
+		})
+	}
+}
+
 var sqlReadOnly = sql.TxOptions{ReadOnly: true}
+
+// A generation that begins when the log was just moved into the database goes on when the log begins anew.
+func TestTheLogWasMovedBeforeTheBeginning(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.write()
+	if err := w.st.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.step()
+	w.write()
+	w.step()
+	w.step()
+	if s := w.s.Status(); s.Generation != 1 || !s.Whole {
+		t.Errorf("%+v", s)
+	}
+	w.restore(time.Time{})
+}

@@ -80,7 +80,9 @@ func TestShippingUnderLoad(t *testing.T) {
 	}
 	each(func() error { return w.s.Step(t.Context()) })
 	each(func() error {
-		w.s.tended.fullAt = time.Time{}
+		w.s.mu.Lock()
+		w.s.fullAt = time.Time{}
+		w.s.mu.Unlock()
 		return w.s.Tend(t.Context())
 	})
 	testenv.Eventually(t, "there is a full copy", func() bool { return w.s.Status().Whole })

@@ -72,11 +72,25 @@ type Shipper struct {
 	// known says that chain was looked for; it is nil if there is none.
 	known bool
 	chain *chain
-	// moved is the state that the file of the database has at least, or 0.
+	// own is the generation of the chain, or the one that the database has come from; zero for none. base is the
+	// state of that upon which a generation may begin, nil if none.
+	own  backups.Place
+	base *base
+	// restored says that own was restored to the folder: later ones may be there, and a start is deliberate.
+	restored bool
+	// doubtful says that a full copy must follow at once, as the checksums of base may be wrong.
+	doubtful bool
+	// moved is the state that the file of the database has at least, or 0, and ends are where the states after it
+	// end that the log has.
 	moved uint64
-	// waiting are the states whose changes the target does not have, and shipped the last that it has.
-	waiting []uint64
-	shipped uint64
+	ends  []end
+	// waiting are the states whose changes the target does not have, shipped the last that it has, and unsynced
+	// those whose changes may not survive a loss of power. spooled says that the first full copy waits, too.
+	waiting, unsynced []uint64
+	shipped           uint64
+	spooled           bool
+	// fullAt is when the last full copy began, of the generation or of those below its base.
+	fullAt time.Time
 
 	status    Status
 	shippedAt time.Time // everything that was committed before is at the target
@@ -87,6 +101,12 @@ type Shipper struct {
 	// stepError and tendError are those of the last rounds.
 	stepError, tendError error
 	tendedAt             time.Time
+}
+
+// end is where a state ends in the log, in frames.
+type end struct {
+	state  uint64
+	frames uint32
 }
 
 // New returns a Shipper that reads the log of stores whose Folder has Ships. Nothing was committed
@@ -137,6 +157,9 @@ func (s *Shipper) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	err := s.Collect(ctx, true, nil)
+	if err == nil && s.first() != 0 {
+		err = s.there(ctx)
+	}
 	for err == nil && s.first() != 0 {
 		err = s.ship(ctx)
 	}
@@ -178,112 +201,95 @@ func (s *Shipper) note(ctx context.Context, of *error, err error) {
 
 // step is Step without noting the error.
 func (s *Shipper) step(ctx context.Context) error {
-	ready, err := s.prepare(ctx)
-	if !ready || err != nil {
-		return err
-	}
-	looked := s.checkGeneration(ctx)
-	if errors.Is(looked, ErrSuperseded) {
-		return looked
-	}
 	began := s.o.Clock()
+	looked, ready, err := s.prepare(ctx)
+	if !ready || err != nil {
+		return errors.Join(looked, err)
+	}
 	collects := s.first() == 0 // otherwise the log may have more than waits
 	if collects {
 		if err := s.Collect(ctx, true, nil); err != nil {
 			return err
 		}
 	}
-	if s.first() != 0 {
-		err = s.ship(ctx)
+	if looked == nil && s.spools() {
+		looked = s.shipFull(ctx)
+	}
+	if looked == nil && s.first() != 0 {
+		looked = s.ship(ctx)
 	}
 	s.mu.Lock()
-	if err == nil && collects && len(s.waiting) == 0 && s.status.Whole && s.chain != nil {
+	if looked == nil && collects && len(s.waiting) == 0 && s.status.Whole && s.chain != nil {
 		s.shippedAt = began
 	}
 	large := s.chain != nil && s.moved != s.chain.state && s.chain.end.Offset() >= logSize
 	s.mu.Unlock()
 	if _, log := s.o.Stores.FileSizes(); large || log >= waitingLogSize {
-		err = errors.Join(err, s.o.Stores.Checkpoint(ctx))
+		err = s.o.Stores.Checkpoint(ctx)
 	}
 	return errors.Join(looked, err)
 }
 
-// prepare finds the chain to go on with, or begins one.
-func (s *Shipper) prepare(ctx context.Context) (ready bool, err error) {
+// prepare finds the chain to go on with, or begins one. looked says why nothing can be shipped.
+func (s *Shipper) prepare(ctx context.Context) (looked error, ready bool, err error) {
 	s.mu.Lock()
 	if !s.known {
 		err = s.know(ctx)
 	}
-	exists, superseded := s.chain != nil, s.status.Superseded
+	superseded := s.status.Superseded
 	s.mu.Unlock()
 	if superseded {
 		err = ErrSuperseded
 	}
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
-	if !exists {
-		return true, s.begin(ctx)
+	looked = s.look(ctx)
+	if errors.Is(looked, ErrElsewhere) {
+		asked, err := s.startOver(ctx)
+		if err != nil {
+			return looked, false, err
+		}
+		if asked {
+			looked = nil
+		}
 	}
-	return true, nil
+	if s.exists() || looked != nil {
+		return looked, s.exists(), nil
+	}
+	for s.first() != 0 { // the state to begin upon
+		if err := s.ship(ctx); err != nil {
+			return nil, false, err
+		}
+	}
+	return nil, true, s.begin(ctx)
+}
+
+func (s *Shipper) exists() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.chain != nil
+}
+
+func (s *Shipper) spools() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.spooled
 }
 
 // first returns the first state that waits for the target, or 0.
 func (s *Shipper) first() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.waiting) == 0 || s.chain == nil {
+	if len(s.waiting) == 0 {
 		return 0
 	}
 	return s.waiting[0]
 }
 
-// checkGeneration ends the shipping if there is a later generation.
-func (s *Shipper) checkGeneration(ctx context.Context) error {
-	if now := s.o.Clock(); now.Sub(s.checkedAt).Abs() < generationCheck {
-		return nil
-	}
-	if s.checkedAt.IsZero() {
-		if err := s.checkTarget(ctx); err != nil {
-			return err
-		}
-	}
-	_, err := readGeneration(ctx, s.o.Target, s.generation()+1)
-	switch {
-	case err == nil:
-		return s.end()
-	case errors.Is(err, backups.ErrNotFound):
-		s.checkedAt = s.o.Clock()
-		return nil
-	default:
-		return fmt.Errorf("look for later generations: %w", err)
-	}
-}
-
-// checkTarget gives the chain up if the target does not have its generation: it may be an empty folder, where
-// a disk should be.
-func (s *Shipper) checkTarget(ctx context.Context) error {
-	found, err := readGeneration(ctx, s.o.Target, s.generation())
-	if err != nil && !errors.Is(err, backups.ErrNotFound) {
-		return fmt.Errorf("read its generation: %w", err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.chain != nil && found.ID != s.chain.ID {
-		s.lose(ctx, fmt.Errorf("%s does not have generation %d", s.o.To, s.chain.Generation))
-	}
-	return nil
-}
-
-func (s *Shipper) generation() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.status.Generation
-}
-
 // end ends the shipping, because another process has taken over.
 func (s *Shipper) end() error {
-	err := s.reset()
+	err := s.reset(nil)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status.Superseded = true
@@ -294,12 +300,16 @@ func (s *Shipper) end() error {
 // answer was lost.
 func (s *Shipper) ship(ctx context.Context) error {
 	s.mu.Lock()
-	if s.chain == nil || len(s.waiting) == 0 {
+	if len(s.waiting) == 0 {
 		s.mu.Unlock()
 		return nil
 	}
-	state, name := s.waiting[0], backups.EachObject(s.chain.Generation, s.waiting[0])
+	state, name := s.waiting[0], s.own.Each(s.waiting[0])
+	err := s.sync() // otherwise the target could have what this folder has lost
 	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	text, err := os.ReadFile(s.changes(state))
 	if err != nil {
 		return err
@@ -324,6 +334,9 @@ func (s *Shipper) ship(ctx context.Context) error {
 		err = os.Remove(s.changes(s.shipped))
 	}
 	s.waiting, s.shipped = s.waiting[1:], state
+	if s.chain != nil && s.chain.Base != nil { // what it begins upon is there, too
+		s.status.Whole = true
+	}
 	s.status.WaitingBytes -= int64(len(text))
 	s.status.ShippedAt = s.o.Clock()
 	return err
@@ -333,11 +346,22 @@ func (s *Shipper) ship(ctx context.Context) error {
 func (s *Shipper) create(ctx context.Context, name string, content []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	err := s.o.Target.Create(ctx, name, bytes.NewReader(content), int64(len(content)))
+	return s.write(ctx, name, bytes.NewReader(content), int64(len(content)))
+}
+
+// write is create of what a reader has. What nobody can tell from the own generation is asked before, where that
+// costs next to nothing: a disk may be taken away, and leave the folder below it.
+func (s *Shipper) write(ctx context.Context, name string, from io.ReadSeeker, size int64) error {
+	if s.o.Target.Local() {
+		if err := s.there(ctx); err != nil {
+			return err
+		}
+	}
+	err := s.o.Target.Create(ctx, name, from, size)
 	if err == nil {
 		s.mu.Lock()
 		s.status.Objects++
-		s.status.ObjectBytes += int64(len(content))
+		s.status.ObjectBytes += size
 		s.mu.Unlock()
 	}
 	return err

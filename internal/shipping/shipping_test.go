@@ -31,8 +31,11 @@ type memory struct {
 	objects map[string][]byte
 	fail    error // of all calls
 	lose    bool  // the answers to writes that are done
+	local   bool
 	writes  int
 }
+
+func (m *memory) Local() bool { return m.local }
 
 func (m *memory) Create(_ context.Context, name string, from io.ReadSeeker, size int64) error {
 	content, err := io.ReadAll(from)

@@ -35,8 +35,7 @@ const (
 
 // tended is what rounds of Tend remember of the own generation.
 type tended struct {
-	generation uint64
-	fullAt     time.Time
+	place backups.Place
 	// joinedAt and deletedAt are the hours in which changes were joined and objects deleted last.
 	joinedAt, deletedAt time.Time
 	fulls               map[string]backups.Full
@@ -46,36 +45,42 @@ type tended struct {
 // tend is Tend without noting the error.
 func (s *Shipper) tend(ctx context.Context) error {
 	s.mu.Lock()
-	if s.chain == nil || s.status.Superseded {
-		s.mu.Unlock()
+	place, rests := s.own, s.chain == nil || s.spooled || s.status.Superseded
+	s.mu.Unlock()
+	if rests {
 		return nil
 	}
-	generation := s.chain.Generation
-	s.mu.Unlock()
 	t := &s.tended
-	if t.generation != generation {
+	if t.place != place {
 		*t = tended{fulls: make(map[string]backups.Full), hours: make(map[string]time.Time)}
-		if err := s.findFulls(ctx, generation); err != nil {
+		if err := s.findFulls(ctx, place); err != nil {
 			return fmt.Errorf("look for full copies: %w", err)
 		}
-		t.generation = generation
+		t.place = place
 	}
 	now := s.o.Clock()
-	if now.Sub(t.fullAt) >= fullEvery {
-		if err := s.full(ctx, generation); err != nil {
+	s.mu.Lock()
+	fullAt := s.fullAt
+	s.mu.Unlock()
+	if now.Sub(fullAt) >= fullEvery {
+		if err := s.full(ctx, place, !fullAt.IsZero()); err != nil {
 			return fmt.Errorf("make a full copy: %w", err)
 		}
 	}
 	hour := now.Truncate(time.Hour)
 	if !t.joinedAt.Equal(hour) {
-		if err := s.joinHours(ctx, generation, hour); err != nil {
+		if err := s.joinHours(ctx, place, hour); err != nil {
 			return fmt.Errorf("join the changes of an hour: %w", err)
 		}
 		t.joinedAt = hour
 	}
 	if !t.deletedAt.Equal(hour) {
 		t.deletedAt = hour
-		if err := s.deleteOld(ctx, generation, now); err != nil {
+		err := s.there(ctx) // otherwise what is there may be another one's
+		if err == nil {
+			err = s.deleteOld(ctx, place, now)
+		}
+		if err != nil {
 			s.mu.Lock()
 			s.status.DeleteErrors++
 			s.mu.Unlock()
@@ -86,8 +91,8 @@ func (s *Shipper) tend(ctx context.Context) error {
 }
 
 // findFulls finds out when the own generation got its last full copy.
-func (s *Shipper) findFulls(ctx context.Context, generation uint64) error {
-	fulls, err := s.readFulls(ctx, generation)
+func (s *Shipper) findFulls(ctx context.Context, place backups.Place) error {
+	fulls, err := s.readFulls(ctx, place)
 	for _, full := range fulls {
 		s.haveFull(full)
 	}
@@ -101,14 +106,14 @@ func (s *Shipper) haveFull(full backups.Full) {
 	if full.EndedAt.After(s.status.FullAt) {
 		s.status.FullAt = full.EndedAt
 	}
-	if full.BeganAt.After(s.tended.fullAt) {
-		s.tended.fullAt = full.BeganAt
+	if full.BeganAt.After(s.fullAt) {
+		s.fullAt = full.BeganAt
 	}
 }
 
 // readFulls returns the full copies of a generation by the names of their objects.
-func (s *Shipper) readFulls(ctx context.Context, generation uint64) (map[string]backups.Full, error) {
-	objects, err := s.o.Target.List(ctx, backups.GenerationFolder(generation)+"full/")
+func (s *Shipper) readFulls(ctx context.Context, place backups.Place) (map[string]backups.Full, error) {
+	objects, err := s.o.Target.List(ctx, place.Folder()+"full/")
 	if err != nil {
 		return nil, err
 	}
@@ -133,9 +138,10 @@ func (s *Shipper) readFulls(ctx context.Context, generation uint64) (map[string]
 	return fulls, nil
 }
 
-// full makes a full copy: the pages of the file of the database, while changes are moved into it.
-func (s *Shipper) full(ctx context.Context, generation uint64) error {
-	if !s.tended.fullAt.IsZero() {
+// full makes a full copy: the pages of the file of the database, while changes are moved into it. A later one than
+// the first proves before that the chain is right.
+func (s *Shipper) full(ctx context.Context, place backups.Place, later bool) error {
+	if later {
 		if err := s.check(ctx); err != nil {
 			return err
 		}
@@ -159,14 +165,14 @@ func (s *Shipper) full(ctx context.Context, generation uint64) error {
 			break
 		}
 		// What an earlier attempt has written is as good: later changes lie over both.
-		if err := s.create(ctx, backups.FullPart(generation, full.First, full.Parts), part); err != nil && !errors.Is(err, backups.ErrExists) {
+		if err := s.create(ctx, place.Part(full.First, full.Parts), part); err != nil && !errors.Is(err, backups.ErrExists) {
 			return err
 		}
 		full.Bytes += int64(len(part))
 		failpoint.Hit("shipping.part")
 	}
 	s.mu.Lock()
-	if s.chain == nil || s.chain.Generation != generation {
+	if s.chain == nil || s.own != place {
 		s.mu.Unlock()
 		return errors.New("its generation has ended")
 	}
@@ -175,7 +181,7 @@ func (s *Shipper) full(ctx context.Context, generation uint64) error {
 		full.EndedAt = full.BeganAt
 	}
 	s.mu.Unlock()
-	for !s.has(generation, full.Last) {
+	for !s.has(place, full.Last) {
 		if err := pause.For(ctx, s.o.Interval); err != nil {
 			return err
 		}
@@ -184,7 +190,7 @@ func (s *Shipper) full(ctx context.Context, generation uint64) error {
 	if err != nil {
 		return err
 	}
-	if err := s.create(ctx, backups.FullObject(generation, full.First), text); err != nil && !errors.Is(err, backups.ErrExists) {
+	if err := s.create(ctx, place.Full(full.First), text); err != nil && !errors.Is(err, backups.ErrExists) {
 		return err
 	}
 	failpoint.Hit("shipping.full")
@@ -193,10 +199,10 @@ func (s *Shipper) full(ctx context.Context, generation uint64) error {
 }
 
 // has reports whether the target has all changes up to a state, or will not get them.
-func (s *Shipper) has(generation, state uint64) bool {
+func (s *Shipper) has(place backups.Place, state uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.chain == nil || s.chain.Generation != generation || len(s.waiting) == 0 || s.waiting[0] > state
+	return s.chain == nil || s.own != place || len(s.waiting) == 0 || s.waiting[0] > state
 }
 
 // part returns a part of a full copy, nil for none, and the first page of the next one.
@@ -214,12 +220,18 @@ func (s *Shipper) part(full backups.Full, first uint32) (part []byte, next uint3
 	if count == 0 {
 		return nil, first, false, nil
 	}
+	part, err = encodePart(full, first, pages)
+	return part, first + count, more, err
+}
+
+// encodePart returns a part of a full copy: pages from the first one on.
+func encodePart(full backups.Full, first uint32, pages []byte) ([]byte, error) {
 	var buffer bytes.Buffer
 	encoder, err := ltx.NewEncoder(&buffer)
 	if err != nil {
-		return nil, 0, false, err
+		return nil, err
 	}
-	state := ltx.TXID(full.First + 1)
+	state, count := ltx.TXID(full.First+1), uint32(len(pages)/stores.PageSize)
 	err = encoder.EncodeHeader(ltx.Header{
 		Version: ltx.Version, Flags: ltx.HeaderFlagNoChecksum, PageSize: stores.PageSize, Commit: first + count - 1,
 		MinTXID: state, MaxTXID: state, Timestamp: full.BeganAt.UnixMilli(),
@@ -232,7 +244,7 @@ func (s *Shipper) part(full backups.Full, first uint32) (part []byte, next uint3
 	if err == nil {
 		err = encoder.Close()
 	}
-	return buffer.Bytes(), first + count, more, err
+	return buffer.Bytes(), err
 }
 
 // numbersOf returns the states that the name of an object of changes has: one, or two of an hour.
@@ -248,8 +260,8 @@ func numbersOf(name string) (first, last uint64) {
 }
 
 // joinHours joins the changes of each hour before the given one.
-func (s *Shipper) joinHours(ctx context.Context, generation uint64, before time.Time) error {
-	hours, err := s.o.Target.List(ctx, backups.GenerationFolder(generation)+"hour/")
+func (s *Shipper) joinHours(ctx context.Context, place backups.Place, before time.Time) error {
+	hours, err := s.o.Target.List(ctx, place.Folder()+"hour/")
 	if err != nil {
 		return err
 	}
@@ -258,7 +270,7 @@ func (s *Shipper) joinHours(ctx context.Context, generation uint64, before time.
 		_, last := numbersOf(hour.Name)
 		joined = max(joined, last)
 	}
-	each, err := s.o.Target.List(ctx, backups.GenerationFolder(generation)+"each/")
+	each, err := s.o.Target.List(ctx, place.Folder()+"each/")
 	if err != nil {
 		return err
 	}
@@ -272,7 +284,7 @@ func (s *Shipper) joinHours(ctx context.Context, generation uint64, before time.
 			break // the list is late
 		}
 		var over bool
-		if j, over, err = s.join(ctx, generation, j, object.Name, before); err != nil {
+		if j, over, err = s.join(ctx, place, j, object.Name, before); err != nil {
 			return errors.Join(fmt.Errorf("%s: %w", object.Name, err), j.close())
 		}
 		if !over {
@@ -283,12 +295,12 @@ func (s *Shipper) joinHours(ctx context.Context, generation uint64, before time.
 	if j == nil {
 		return nil
 	}
-	return s.finish(ctx, generation, j)
+	return s.finish(ctx, place, j)
 }
 
 // join lays the changes of an object over those of its hour, which it begins, and finishes the hour before
 // if there is one. It reports false, and does nothing, if the hour is not before the given one.
-func (s *Shipper) join(ctx context.Context, generation uint64, j *joining, name string, before time.Time) (_ *joining, over bool, err error) {
+func (s *Shipper) join(ctx context.Context, place backups.Place, j *joining, name string, before time.Time) (_ *joining, over bool, err error) {
 	reading, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	from, err := s.o.Target.Read(reading, name)
@@ -306,7 +318,7 @@ func (s *Shipper) join(ctx context.Context, generation uint64, j *joining, name 
 	}
 	if hour := at.Truncate(time.Hour); j == nil || !j.hour.Equal(hour) {
 		if j != nil {
-			if err := s.finish(ctx, generation, j); err != nil {
+			if err := s.finish(ctx, place, j); err != nil {
 				return nil, false, err
 			}
 		}
@@ -389,7 +401,7 @@ func (j *joining) add(decoder *ltx.Decoder) error {
 }
 
 // finish creates the object of an hour.
-func (s *Shipper) finish(ctx context.Context, generation uint64, j *joining) (err error) {
+func (s *Shipper) finish(ctx context.Context, place backups.Place, j *joining) (err error) {
 	defer func() { err = errors.Join(err, j.close()) }()
 	file, err := os.OpenFile(j.file.Name()+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
@@ -426,47 +438,53 @@ func (s *Shipper) finish(ctx context.Context, generation uint64, j *joining) (er
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	name := backups.HourObject(generation, uint64(j.header.MinTXID), uint64(j.header.MaxTXID))
-	if err := s.o.Target.Create(ctx, name, file, size); err != nil && !errors.Is(err, backups.ErrExists) {
+	name := place.Hour(uint64(j.header.MinTXID), uint64(j.header.MaxTXID))
+	if err := s.write(ctx, name, file, size); err != nil && !errors.Is(err, backups.ErrExists) {
 		return err
 	}
 	failpoint.Hit("shipping.joined")
-	s.mu.Lock()
-	s.status.Objects++
-	s.status.ObjectBytes += size
-	s.mu.Unlock()
 	return nil
 }
 
 // deleteOld deletes the objects that no restore to the last day, or to an hour of the time that is
 // retained, needs any more.
-func (s *Shipper) deleteOld(ctx context.Context, generation uint64, now time.Time) error {
-	numbers, err := backups.Generations(ctx, s.o.Target)
+func (s *Shipper) deleteOld(ctx context.Context, place backups.Place, now time.Time) error {
+	all, err := backups.Generations(ctx, s.o.Target)
 	if err != nil {
 		return err
 	}
 	oldest := now.Add(-s.o.Retain)
-	replaced := false       // whether a later generation can be restored as of oldest
-	var work []func() error // the oldest generation goes first: it must not come back as the latest of a time
-	for _, number := range slices.Backward(numbers) {
-		if number > generation {
+	replaced := false                  // whether a later generation can be restored as of oldest
+	bases := make(map[uint64][]uint64) // the states of a generation that later ones begin upon which are kept
+	var work []func() error            // the oldest generation goes first: it must not come back as the latest of a time
+	for _, g := range slices.Backward(all) {
+		if g.Number > place.Number {
 			return s.end()
 		}
-		if replaced {
-			work = append(work, func() error { return s.deleteGeneration(ctx, number) })
+		upon := bases[g.Number]
+		if replaced && len(upon) == 0 {
+			work = append(work, func() error { return s.deleteGeneration(ctx, g.Number) })
 			continue
 		}
-		fulls, err := s.readFulls(ctx, number)
+		fulls, err := s.readFulls(ctx, g.Place())
 		if err != nil {
 			return err
 		}
-		needed := uint64(0) // the latest full copy that can be restored as of oldest
+		needed := uint64(0) // the latest full copy that can be restored as of oldest, and upon which the bases stand
 		for _, full := range fulls {
-			if !full.EndedAt.After(oldest) {
-				needed, replaced = max(needed, full.First), true
+			if !full.EndedAt.After(oldest) && (len(upon) == 0 || full.Last <= slices.Min(upon)) {
+				needed = max(needed, full.First)
 			}
 		}
-		work = append(work, func() error { return s.deleteWithin(ctx, number, fulls, needed, now, number == generation) })
+		switch {
+		case needed > 0:
+			replaced = true
+		case g.Base != nil:
+			bases[g.Base.Generation] = append(bases[g.Base.Generation], g.Base.State)
+		}
+		work = append(work, func() error {
+			return s.deleteWithin(ctx, g.Place(), kept{fulls, needed, upon}, now, g.Number == place.Number)
+		})
 	}
 	for _, do := range slices.Backward(work) {
 		if err := do(); err != nil {
@@ -476,40 +494,53 @@ func (s *Shipper) deleteOld(ctx context.Context, generation uint64, now time.Tim
 	return nil
 }
 
+// kept is what is kept of a generation.
+type kept struct {
+	fulls  map[string]backups.Full
+	needed uint64   // the first full copy that is, 0 if all are
+	bases  []uint64 // states that others begin upon
+}
+
 // deleteWithin deletes the objects of a generation that are older than a full copy, and the changes of
 // seconds whose hour is there for long enough.
-func (s *Shipper) deleteWithin(ctx context.Context, generation uint64, fulls map[string]backups.Full, needed uint64, now time.Time, own bool) error {
+func (s *Shipper) deleteWithin(ctx context.Context, place backups.Place, k kept, now time.Time, own bool) error {
 	var manifests, old []string
 	isWhole := make(map[uint64]bool)
 	newest := uint64(0)
-	for name, full := range fulls {
+	for name, full := range k.fulls {
 		newest = max(newest, full.First)
-		if isWhole[full.First] = full.First >= needed; !isWhole[full.First] {
+		if isWhole[full.First] = full.First >= k.needed; !isWhole[full.First] {
 			manifests = append(manifests, name)
 		}
 	}
 	if err := s.o.Target.Delete(ctx, manifests...); err != nil {
 		return err
 	}
-	objects, err := s.o.Target.List(ctx, backups.GenerationFolder(generation)+"full/")
+	objects, err := s.o.Target.List(ctx, place.Folder()+"full/")
 	if err != nil {
 		return err
 	}
 	for _, object := range objects {
 		first, _ := numbersOf(strings.Replace(object.Name, "-", ".ltx", 1))
 		// Parts without their object are of an attempt that was not finished, before a later one.
-		if strings.HasSuffix(object.Name, ".ltx") && !isWhole[first] && (first < newest || first < needed || !own) {
+		if strings.HasSuffix(object.Name, ".ltx") && !isWhole[first] && (first < newest || first < k.needed || !own) {
 			old = append(old, object.Name)
 		}
 	}
-	hours, err := s.o.Target.List(ctx, backups.GenerationFolder(generation)+"hour/")
+	hours, err := s.o.Target.List(ctx, place.Folder()+"hour/")
 	if err != nil {
 		return err
 	}
-	joined := needed // the changes of seconds up to this state are not needed any more
+	joined := k.needed                // the changes of seconds up to this state are not needed any more
+	within := make(map[uint64]uint64) // the first states of hours, by a base that is within them
 	for _, object := range hours {
-		_, last := numbersOf(object.Name)
-		if last <= needed {
+		first, last := numbersOf(object.Name)
+		for _, state := range k.bases {
+			if first <= state && state < last {
+				within[state] = first
+			}
+		}
+		if last <= k.needed {
 			old = append(old, object.Name)
 			continue
 		}
@@ -524,12 +555,17 @@ func (s *Shipper) deleteWithin(ctx context.Context, generation uint64, fulls map
 			joined = max(joined, last)
 		}
 	}
-	each, err := s.o.Target.List(ctx, backups.GenerationFolder(generation)+"each/")
+	each, err := s.o.Target.List(ctx, place.Folder()+"each/")
 	if err != nil {
 		return err
 	}
 	for _, object := range each {
-		if state, _ := numbersOf(object.Name); state <= joined {
+		state, _ := numbersOf(object.Name)
+		leads := false // to a base, which no hour ends with
+		for base, first := range within {
+			leads = leads || first <= state && state <= base
+		}
+		if state <= k.needed || state <= joined && !leads {
 			old = append(old, object.Name)
 		}
 	}
@@ -538,7 +574,7 @@ func (s *Shipper) deleteWithin(ctx context.Context, generation uint64, fulls map
 
 // deleteGeneration deletes all objects of a generation, those that say that something is whole first.
 func (s *Shipper) deleteGeneration(ctx context.Context, generation uint64) error {
-	objects, err := s.o.Target.List(ctx, backups.GenerationFolder(generation))
+	objects, err := s.o.Target.List(ctx, backups.Place{Number: generation}.Folder())
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 
 	"stepboard/models"
@@ -34,10 +35,14 @@ const keptLog = 16 << 20
 // LogReader has to see what is committed before it is moved from the log into the database.
 type LogReader interface {
 	// Collect reads what the log has gained, and then calls move, if that is not nil, before anybody else
-	// collects. move reports whether the file of the database has everything then. An error before that
-	// lets the log stay as it is. With wait it waits until it can tell; otherwise it may return ErrNotYet.
-	Collect(ctx context.Context, wait bool, move func() (all bool, err error)) error
+	// collects. move returns how many frames of the log the file of the database has then, AllFrames for all.
+	// What was read must survive a loss of power before it is called. An error before that lets the log stay as
+	// it is. With wait it waits until it can tell; otherwise it may return ErrNotYet.
+	Collect(ctx context.Context, wait bool, move func() (frames uint32, err error)) error
 }
+
+// AllFrames is how many frames the file of a database has that has the whole log.
+const AllFrames = math.MaxUint32
 
 // ErrNotYet means that a LogReader has not begun to read.
 var ErrNotYet = errors.New("the log is not read yet")
@@ -74,6 +79,8 @@ type Changes struct {
 	// Pages is the size of the database in pages, or 0 if nothing was committed.
 	Pages uint32
 	End   Position
+	// Moved is how many frames of the log the file of the database had, AllFrames for all, when it was looked at.
+	Moved uint32
 }
 
 // OpenLog opens the log of a folder's database for a reader.
@@ -123,26 +130,29 @@ func (l *Log) ReadDatabase(first uint32, to []byte) (pages int, err error) {
 }
 
 // committed returns the log's salts and how many of its frames belong to transactions that are
-// committed. A transaction that failed may have left further ones, with everything in them that a
+// committed, and how many of these the file of the database has. A transaction that failed may have left further ones, with everything in them that a
 // committed one has: only SQLite knows.
-func (l *Log) committed(ctx context.Context, log io.ReaderAt) (Position, error) {
+func (l *Log) committed(ctx context.Context, log io.ReaderAt) (end Position, moved uint32, err error) {
 	for {
 		before, err := readSalts(log)
 		if err != nil {
-			return Position{}, err
+			return Position{}, 0, err
 		}
-		frames, _, err := checkpointOf(ctx, l.ask, "NOOP")
+		frames, inFile, err := checkpointOf(ctx, l.ask, "NOOP")
 		if err != nil {
-			return Position{}, err
+			return Position{}, 0, err
 		}
 		after, err := readSalts(log)
 		if err != nil {
-			return Position{}, err
+			return Position{}, 0, err
 		}
 		if before != after {
 			continue // it was begun anew
 		}
-		return Position{Salts: after, Frames: uint32(max(frames, 0))}, nil
+		if moved = uint32(max(inFile, 0)); frames == inFile {
+			moved = AllFrames
+		}
+		return Position{Salts: after, Frames: uint32(max(frames, 0))}, moved, nil
 	}
 }
 
@@ -162,13 +172,13 @@ func readSalts(log io.ReaderAt) (salts [2]uint32, err error) {
 func (l *Log) Read(ctx context.Context, from Position, use func(c Changes, page func(at int64, to []byte) error) error) error {
 	log, err := os.Open(l.file.path + "-wal")
 	if errors.Is(err, os.ErrNotExist) {
-		return use(Changes{End: Position{}}, nil)
+		return use(Changes{End: Position{}, Moved: AllFrames}, nil)
 	}
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	end, err := l.committed(ctx, log)
+	end, moved, err := l.committed(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -176,6 +186,7 @@ func (l *Log) Read(ctx context.Context, from Position, use func(c Changes, page 
 	if err != nil {
 		return err
 	}
+	c.Moved = moved
 	return use(c, pagesOf(log))
 }
 
@@ -187,7 +198,7 @@ func (l *Log) ReadUpTo(ctx context.Context, end Position, use func(c Changes, pa
 		return false, ignoreNotExist(err)
 	}
 	defer log.Close()
-	has, err := l.committed(ctx, log)
+	has, _, err := l.committed(ctx, log)
 	if err != nil || has.Salts != end.Salts || has.Frames < end.Frames {
 		return false, err
 	}
@@ -278,7 +289,7 @@ func (f *file) checkpoint(ctx context.Context) error {
 		if err := look(ctx, conn); err != nil { // before it has read something it moves nothing
 			return err
 		}
-		return f.pinned(ctx, func() (all bool, err error) {
+		return f.pinned(ctx, func() (frames uint32, err error) {
 			f.moving.Lock()
 			defer f.moving.Unlock()
 			return moveLog(ctx, conn, "PASSIVE")
@@ -291,7 +302,7 @@ func (f *file) checkpoint(ctx context.Context) error {
 
 // pinned calls move while no frame of the log can be moved that its reader has not collected. The next
 // commit begins the log anew if all were, so the reader has to know that.
-func (f *file) pinned(ctx context.Context, move func() (all bool, err error)) (err error) {
+func (f *file) pinned(ctx context.Context, move func() (frames uint32, err error)) (err error) {
 	reader := f.reader.Load()
 	if reader == nil {
 		_, err := move()
@@ -320,32 +331,35 @@ func look(ctx context.Context, conn *fileConn) error {
 // empty moves the log into the database, over the connection that writes.
 func (f *file) empty(ctx context.Context, writer *fileConn, wait bool) error {
 	if reader := f.reader.Load(); reader != nil {
-		return (*reader).Collect(ctx, wait, func() (bool, error) { return f.restart(ctx, writer) })
+		return (*reader).Collect(ctx, wait, func() (uint32, error) { return f.restart(ctx, writer) })
 	}
 	_, err := f.restart(ctx, writer)
 	return err
 }
 
-// restart moves the log, so that the next commit begins it anew, and reports whether all is moved.
-func (f *file) restart(ctx context.Context, writer *fileConn) (all bool, err error) {
+// restart moves the log, so that the next commit begins it anew if all is moved.
+func (f *file) restart(ctx context.Context, writer *fileConn) (frames uint32, err error) {
 	f.moving.Lock()
 	defer f.moving.Unlock()
 	// It waits for readers whose calls are about to end, but hardly for others: nobody could write.
 	if err := writer.run(ctx, "PRAGMA busy_timeout(20)"); err != nil {
-		return false, err
+		return 0, err
 	}
 	mode := "RESTART"
 	if f.logSize() > keptLog {
 		mode = "TRUNCATE"
 	}
-	all, err = moveLog(ctx, writer, mode)
-	return all, errors.Join(err, writer.run(ctx, busyTimeout))
+	frames, err = moveLog(ctx, writer, mode)
+	return frames, errors.Join(err, writer.run(ctx, busyTimeout))
 }
 
-// moveLog makes a checkpoint, and reports whether the file of the database has the whole log then.
-func moveLog(ctx context.Context, conn *fileConn, mode string) (all bool, err error) {
-	frames, moved, err := checkpointOf(context.WithoutCancel(ctx), conn, mode)
-	return err == nil && frames == moved && frames != -1, err
+// moveLog makes a checkpoint, and returns how many frames of the log the file of the database has then.
+func moveLog(ctx context.Context, conn *fileConn, mode string) (frames uint32, err error) {
+	all, moved, err := checkpointOf(context.WithoutCancel(ctx), conn, mode)
+	if err == nil && all == moved && all != -1 {
+		return AllFrames, nil
+	}
+	return uint32(max(moved, 0)), err
 }
 
 // checkpointOf makes a checkpoint, of mode NOOP none. It returns how many frames the log has, and how many of

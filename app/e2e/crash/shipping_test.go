@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,29 +13,45 @@ import (
 	"stepboard/internal/testenv"
 )
 
-// A process that ships its folder is killed at each step of that. The next one goes on, in the same
-// generation unless it had only begun one. Then the disk is lost: what is restored has everything that was
+// A process that ships its folder, a new one or a restored one, is killed at each step of that. The next one goes on,
+// in the same generation unless it had only begun one. Then the disk is lost: what is restored has everything that was
 // acknowledged a second before.
 func TestShippingKilledAtEachStep(t *testing.T) {
 	t.Parallel()
-	const users = 4
-	for _, step := range testenv.Forms(t, 0, testenv.Failpoints(t, "shipping")) {
-		t.Run(step, func(t *testing.T) {
+	const users, restored = 4, " after a restore"
+	steps := testenv.Failpoints(t, "shipping")
+	for _, step := range []string{"shipping.claimed", "shipping.spooled", "shipping.collected", "shipping.shipped"} {
+		steps = append(steps, step+restored)
+	}
+	for _, name := range testenv.Forms(t, 0, steps) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			step, isRestored := strings.CutSuffix(name, restored)
 			dir, to := filepath.Join(t.TempDir(), "data"), "file://"+filepath.Join(t.TempDir(), "copies")
 			settings := []string{
 				"--auth.hs256_secret=" + harness.Secret, "--boards=[{" + harness.Steps + "}]", "--backup.to=" + to, "--backup.interval=100ms",
 				"--limits.user_per_minute=0", "--limits.address_per_minute=0",
 			}
 			later := settings
-			if step == "shipping.joined" { // it needs an hour that is over
+			restore := func() {
+				if err := os.RemoveAll(dir); err != nil {
+					t.Fatal(err)
+				}
+				stdout, stderr, status := testenv.Run(t, "restore", "--from="+to, "--data="+dir)
+				harness.Outcome{Status: status, Stdout: stdout, Stderr: stderr}.Succeeds(t)
+			}
+			if step == "shipping.joined" || isRestored { // that needs an hour that is over
 				p := testenv.ServeFolder(t, dir, settings...)
 				u := harness.StartUploads(t, http.StatusOK, p.URL, harness.Today(), users)
 				u.AwaitMore(t, 20)
 				u.End()
 				awaitShipped(t, p)
 				p.Stop()
-				later = append(later, "--clock.offset=1h")
+				if isRestored {
+					restore()
+				} else {
+					later = append(later, "--clock.offset=1h")
+				}
 			}
 			p := testenv.ServeFolderUntil(t, step, dir, later...)
 			var u *harness.Uploads
@@ -51,16 +68,19 @@ func TestShippingKilledAtEachStep(t *testing.T) {
 			v.End()
 			awaitShipped(t, next)
 			generation, _ := harness.Metric(t, next.Process, "stepboard_backup_generation")
-			if begun := step == "shipping.claimed"; begun != (generation == 2) {
-				t.Errorf("it is generation %v", generation)
+			want := 1.0
+			if isRestored {
+				want++
+			}
+			if step == "shipping.claimed" || step == "shipping.spooled" {
+				want++
+			}
+			if generation != want {
+				t.Errorf("it is generation %v, not %v: %s", generation, want, next.Log())
 			}
 			next.Kill()
-			if err := os.RemoveAll(dir); err != nil {
-				t.Fatal(err)
-			}
-			stdout, stderr, status := testenv.Run(t, "restore", "--from="+to, "--data="+dir)
-			harness.Outcome{Status: status, Stdout: stdout, Stderr: stderr}.Succeeds(t)
-			restored := testenv.ServeFolder(t, dir, append(later, "--backup.to=")...)
+			restore()
+			last := testenv.ServeFolder(t, dir, append(later, "--backup.to=")...)
 			for n := range users {
 				user := testenv.ID(n + 1)
 				want := v.Accepted(user)
@@ -68,7 +88,7 @@ func TestShippingKilledAtEachStep(t *testing.T) {
 					want = max(want, u.Accepted(user))
 				}
 				var me struct{ Score int64 }
-				text := harness.Call(t, restored.Process, harness.Token(t, user, ""), "GET", "/v1/boards/steps/me?date="+v.Date, "", http.StatusOK)
+				text := harness.Call(t, last.Process, harness.Token(t, user, ""), "GET", "/v1/boards/steps/me?date="+v.Date, "", http.StatusOK)
 				if err := json.Unmarshal([]byte(text), &me); err != nil || me.Score < want {
 					t.Errorf("user %s has %s, and %d was acknowledged", user, text, want)
 				}

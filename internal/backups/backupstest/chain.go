@@ -24,19 +24,37 @@ type State struct {
 type Chain struct {
 	t      testing.TB
 	target backups.Target
-	// Number is that of the generation.
-	Number   uint64
+	// Place is where its objects are.
+	backups.Place
+	BeganAt  time.Time
 	pageSize int
 	// States has the states from the first one on, which is number 1.
 	States []State
 	each   map[uint64][]byte // the objects of states, to be joined
 }
 
+// ID is the ID of all generations.
+const ID = "TESTTESTTESTTESTTESTTESTTE"
+
 // NewChain begins a generation with its first state.
 func NewChain(t testing.TB, target backups.Target, number uint64, pageSize int, at time.Time, database []byte) *Chain {
 	t.Helper()
-	c := &Chain{t: t, target: target, Number: number, pageSize: pageSize, States: []State{{at, bytes.Clone(database)}}, each: make(map[uint64][]byte)}
-	c.createJSON(backups.GenerationObject(number), backups.Generation{ID: "test", Host: "test", BeganAt: at})
+	return newChain(t, target, number, pageSize, at, State{at, bytes.Clone(database)}, nil)
+}
+
+// NewChainOn begins a generation upon a state of another one.
+func NewChainOn(base *Chain, state, number uint64, at time.Time) *Chain {
+	base.t.Helper()
+	return newChain(base.t, base.target, number, base.pageSize, at, base.States[state-1], &backups.Base{Generation: base.Number, ID: ID, State: state})
+}
+
+func newChain(t testing.TB, target backups.Target, number uint64, pageSize int, at time.Time, first State, base *backups.Base) *Chain {
+	t.Helper()
+	c := &Chain{
+		t: t, target: target, Place: backups.Place{Number: number, ID: ID}, BeganAt: at, pageSize: pageSize,
+		States: []State{first}, each: make(map[uint64][]byte),
+	}
+	c.createJSON(backups.GenerationObject(number), backups.Generation{ID: ID, Host: "test", BeganAt: at, Layout: backups.Layout, Base: base})
 	return c
 }
 
@@ -58,7 +76,7 @@ func (c *Chain) Commit(at time.Time, database []byte) {
 	c.each[state] = c.encode(ltx.Header{
 		MinTXID: ltx.TXID(state), MaxTXID: ltx.TXID(state), Timestamp: at.UnixMilli(), PreApplyChecksum: c.Checksum(before),
 	}, database, pages, c.Checksum(database))
-	c.create(backups.EachObject(c.Number, state), c.each[state])
+	c.create(c.Each(state), c.each[state])
 }
 
 // Checksum returns the checksum of a database.
@@ -85,7 +103,7 @@ func (c *Chain) Join(first, last uint64) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.create(backups.HourObject(c.Number, first, last), joined.Bytes())
+	c.create(c.Hour(first, last), joined.Bytes())
 }
 
 // FullCopy is a full copy that is being made.
@@ -117,7 +135,7 @@ func (f *FullCopy) Copy(pages int) (ended bool) {
 	part := f.c.encode(ltx.Header{
 		Flags: ltx.HeaderFlagNoChecksum, MinTXID: ltx.TXID(f.full.First + 1), MaxTXID: ltx.TXID(f.full.First + 1),
 	}, database, numbers, 0)
-	f.c.create(backups.FullPart(f.c.Number, f.full.First, f.full.Parts), part)
+	f.c.create(f.c.Part(f.full.First, f.full.Parts), part)
 	f.full.Parts++
 	f.full.Bytes += int64(len(part))
 	return f.pages >= len(database)/f.c.pageSize
@@ -128,7 +146,7 @@ func (f *FullCopy) End() backups.Full {
 	f.c.t.Helper()
 	f.full.Last = f.c.State()
 	f.full.EndedAt = f.c.States[f.full.Last-1].Time
-	f.c.createJSON(backups.FullObject(f.c.Number, f.full.First), f.full)
+	f.c.createJSON(f.c.Place.Full(f.full.First), f.full)
 	return f.full
 }
 

@@ -85,6 +85,9 @@ func (m *Memory) List(_ context.Context, prefix string) (list []backups.Object, 
 	return list, nil
 }
 
+// Local implements backups.Target.
+func (m *Memory) Local() bool { return false }
+
 // Delete implements backups.Target.
 func (m *Memory) Delete(_ context.Context, names ...string) error {
 	m.mu.Lock()
