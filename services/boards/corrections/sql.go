@@ -329,6 +329,16 @@ func (s *Store) unarchived(ctx context.Context, boards []string, from models.Dat
 	return buckets, models.Wrap("list buckets with corrections", err)
 }
 
+// Pending reports whether a correction of one of some buckets of a board is not in the archive yet. One query.
+func Pending(tx *gorm.DB, board string, buckets []string) (bool, error) {
+	if len(buckets) == 0 {
+		return false, nil
+	}
+	var n int64
+	err := tx.Raw(`SELECT count(*) FROM pending_corrections WHERE board = ? AND bucket IN ?`, board, buckets).Scan(&n).Error
+	return n > 0, models.Wrap("look for pending corrections", err)
+}
+
 // countPending returns how many archived buckets have corrections to apply.
 func (s *Store) countPending(ctx context.Context) (n int64, err error) {
 	err = s.reads.WithContext(ctx).Raw(`SELECT count(*) FROM (SELECT DISTINCT board, bucket FROM pending_corrections) p`).Scan(&n).Error

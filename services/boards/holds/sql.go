@@ -98,6 +98,15 @@ func (s *Store) written(ctx context.Context, ids []int64, at time.Time) error {
 	return models.Public("record what was written of released totals", err)
 }
 
+// Unsettled reports whether there is a released total of days of a board that the writer has not taken, or has taken
+// since a moment. One query.
+func Unsettled(tx *gorm.DB, board string, first, last models.Date, since time.Time) (bool, error) {
+	var n int64
+	err := tx.Raw(`SELECT count(*) FROM held_scores WHERE board = ? AND day BETWEEN ? AND ? AND state = 'released'
+		AND (written_at IS NULL OR written_at >= ?)`, board, first, last, since).Scan(&n).Error
+	return n > 0, models.Wrap("look for released totals", err)
+}
+
 // waiting returns the number and the age of the open holds of each board that has any.
 func (s *Store) waiting(ctx context.Context, now time.Time, from models.Date) (map[string]Waiting, error) {
 	var rows []struct {

@@ -10,14 +10,14 @@
 // one. Each process ranks that itself, without those who hide, whenever it or they have changed: it asks
 // once a second at most. Who hides from everybody counts as if they had not walked.
 //
-// A competition is final when all its days are archived. The transaction that stores its standing writes
+// A competition is final when all its days are archived, and nothing is left to be archived of them: late entries,
+// totals that an operator has released, corrections. The transaction that stores its standing writes
 // the outcome competition.final.
 package competitions
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -179,18 +179,18 @@ func (s *Service) board(ctx context.Context, name string, list []models.Competit
 
 // write stores what was computed.
 func (s *Service) write(ctx context.Context, sh *sheet, asOf time.Time) error {
-	if !sh.closed {
-		if sh.Revision > 0 {
-			return fmt.Errorf("days of competition %s, which is final, are not in the archive", sh.ID)
+	err := errUnsettled
+	if sh.closed {
+		var revision int
+		if revision, err = s.o.Jobs.finish(ctx, sh, asOf); err == nil {
+			s.o.Log.InfoContext(ctx, "a competition is final", "competition", sh.ID, "revision", revision)
 		}
+	}
+	switch {
+	case errors.Is(err, errUnsettled) && sh.Revision == 0:
 		return s.o.Jobs.write(ctx, sh.Row, asOf, sh.body())
-	}
-	revision, err := s.o.Jobs.finish(ctx, sh, asOf)
-	if errors.Is(err, errChanged) { // the next run sees how
+	case errors.Is(err, errUnsettled), errors.Is(err, errChanged): // the next run sees how
 		return nil
-	}
-	if err == nil {
-		s.o.Log.InfoContext(ctx, "a competition is final", "competition", sh.ID, "revision", revision)
 	}
 	return err
 }

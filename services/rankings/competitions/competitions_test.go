@@ -291,6 +291,82 @@ c: 0`)
 	})
 }
 
+// A competition is not final while something is left to be archived of its days, whether an operator has done that
+// before, or while the standing was computed. What is final is what the archived days say then.
+func TestFinalWaits(t *testing.T) {
+	t.Parallel()
+	exclude := func(w *world) {
+		day := today
+		testenv.Must(w.corrections.Create(w.t.Context(), corrections.Request{
+			Board: "steps", Date: &day, User: "2", Kind: models.CorrectionExclude, Reason: "a car", Actor: "op",
+		}))
+	}
+	release := func(w *world) {
+		b := testenv.Must(w.o.Catalog.Definitions.Board("steps"))
+		w.release(testenv.Must(w.o.Catalog.Buckets.Find(w.t.Context(), b, today)), 1, 900)
+	}
+	for name, op := range map[string]func(w *world){
+		"a correction is pending":             exclude,
+		"a correction is archived":            func(w *world) { exclude(w); w.archive() },
+		"a released total waits":              release,
+		"a released total was written lately": func(w *world) { release(w); w.writeReleased() },
+		"a released total was written": func(w *world) {
+			release(w)
+			w.writeReleased()
+			w.clock.Advance(2 * writtenLately)
+		},
+	} {
+		for _, within := range []bool{false, true} {
+			if within && strings.HasSuffix(name, "written") {
+				continue // it was written before the standing is computed
+			}
+			t.Run(fmt.Sprint(name, " ", within), func(t *testing.T) {
+				t.Parallel()
+				testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+					w := &world{fixture: newFixture(t, env)}
+					c := w.define(models.Competition{ID: "spring", Name: "Spring", Measure: models.MeasureScore, Team: models.TeamMean, First: today, Last: today})
+					w.each(c, "aabb")
+					for user := range models.RowID(4) {
+						w.upload(user+1, today, 100*int64(user+1))
+					}
+					for range 4 {
+						w.nextDay()
+					}
+					w.archive()
+					if within {
+						ops := 0
+						w.o.Rest = func(context.Context, time.Time, int) error {
+							if ops++; ops == 2 { // after the scores were read
+								op(w)
+							}
+							return nil
+						}
+					} else {
+						op(w)
+					}
+					testenv.Must(w.Run(t.Context()))
+					if found := testenv.Must(w.o.Jobs.Find(t.Context(), c.ID)); found.Revision != 0 && (within || !strings.HasSuffix(name, "archived")) {
+						t.Error("it is final")
+					}
+					w.writeReleased()
+					w.clock.Advance(2 * writtenLately)
+					testenv.Must(w.Get(t.Context(), "", c.ID)) // which is in memory then
+					w.run()
+					w.run()
+					view := testenv.Must(w.Get(t.Context(), "", c.ID))
+					var asOf time.Time
+					if err := env.Gorm.Raw("SELECT as_of FROM standings WHERE revision = 1").Scan(&asOf).Error; err != nil {
+						t.Fatal(err)
+					}
+					if got, want := w.shown(c), w.expected(c); view.State != Final || view.Revision != 1 || !view.AsOf.Equal(asOf) || got != want {
+						t.Errorf("%+v of %v\n%s\nwant\n%s", view, asOf, got, want)
+					}
+				})
+			})
+		}
+	}
+}
+
 // Four weeks of real steps in teams, against sums of the file.
 func TestRealSteps(t *testing.T) {
 	t.Parallel()

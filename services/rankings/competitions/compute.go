@@ -39,9 +39,11 @@ type sheet struct {
 	members []models.TeamMember
 	stints  []stint
 	sums    []models.Sum // of each stint
-	// begun is how many of its days have begun, and closed that all of them are archived.
+	// begun is how many of its days have begun, and closed that all of them are archived, with nothing left to be
+	// archived. runs are the numbers of the last runs of its buckets then.
 	begun  int64
 	closed bool
+	runs   map[string]int
 }
 
 // day is a day of a board.
@@ -156,8 +158,29 @@ func (s *Service) days(ctx context.Context, board *catalog.Board, sheets []*shee
 		for d := sh.First; d <= sh.Last && sh.closed; d++ {
 			sh.closed = !open[d]
 		}
+		if err := s.settle(ctx, sh, days); err != nil {
+			return nil, err
+		}
 	}
 	return days, nil
+}
+
+// settle finds out whether anything is left to be archived of the days of a competition that are all archived: late
+// entries, such as totals that an operator has released, or corrections.
+func (s *Service) settle(ctx context.Context, sh *sheet, days []day) error {
+	sh.runs = make(map[string]int)
+	for _, d := range days {
+		if !sh.closed || d.date < sh.First || d.date > sh.Last {
+			continue
+		}
+		next, err := s.o.Archive.Next(ctx, d.bucket)
+		if err != nil {
+			return err
+		}
+		sh.closed = next.State == models.ArchiveComplete && next.Run == d.run
+		sh.runs[d.bucket.Name] = d.run
+	}
+	return nil
 }
 
 // addArchived adds the archived days. What was read before is not read again, unless a day was

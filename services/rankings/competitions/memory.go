@@ -56,14 +56,14 @@ func (s *shown) weight() uint32 {
 	return uint32(lineBytes * (1 + len(s.teams) + len(s.people)))
 }
 
-// standing returns the present standing of a competition. CodeUnavailable before the first one. Two queries
-// once a second, and one more if it was replaced.
+// standing returns the present standing of a competition, or a final one that was made since that was read.
+// CodeUnavailable before the first one. Two queries once a second, and one more if it was replaced.
 func (s *Service) standing(ctx context.Context, c *models.Competition) (present, error) {
 	entry, _ := s.memory.cache.ComputeIfAbsent(c.Row, func() (*shown, bool) { return new(shown), false })
 	entry.mu.Lock()
 	defer entry.mu.Unlock()
 	now := s.o.Clock()
-	if entry.standing != nil && now.Sub(entry.lookedAt).Abs() < lookAgain {
+	if entry.standing != nil && now.Sub(entry.lookedAt).Abs() < lookAgain && entry.row.Revision >= c.Revision {
 		return entry.present, nil
 	}
 	found, err := s.look(ctx, c, entry.present)

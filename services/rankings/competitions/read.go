@@ -81,8 +81,8 @@ func (s *Service) find(ctx context.Context, user models.UserID, id models.Compet
 	return c, v, err
 }
 
-// Get returns a competition. CodeNotFound unless a group of the viewer is a team in it. Four queries, and those of
-// the standing.
+// Get returns a competition. CodeNotFound unless a group of the viewer is a team in it. Four queries, those of
+// the standing, and one more in the moment in which it becomes final.
 func (s *Service) Get(ctx context.Context, user models.UserID, id models.CompetitionID) (View, error) {
 	c, v, err := s.find(ctx, user, id)
 	if err != nil {
@@ -93,10 +93,13 @@ func (s *Service) Get(ctx context.Context, user models.UserID, id models.Competi
 	if errors.Is(err, errFirst) {
 		return view, nil
 	}
+	if err == nil && st.row.Revision > c.Revision { // it has become final since it was read
+		c, err = s.o.Calls.Find(ctx, id)
+	}
 	if err != nil {
 		return View{}, err
 	}
-	view.AsOf = &st.row.AsOf
+	view = View{Competition: c, State: s.state(&c), AsOf: &st.row.AsOf}
 	if v.row == 0 {
 		return view, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,11 +13,20 @@ import (
 
 	"stepboard/internal/failpoint"
 	"stepboard/models"
+	"stepboard/services/boards/corrections"
+	"stepboard/services/boards/holds"
 	"stepboard/services/platform/outcomes"
 )
 
+// writtenLately is by how much the clocks of two processes may differ: what one has written since is not known to have
+// been seen when the other looked.
+const writtenLately = time.Minute
+
 // errChanged means that a competition has changed since it was read.
 var errChanged = errors.New("the competition has changed meanwhile")
+
+// errUnsettled means that the archived days of a competition are not all that they will be.
+var errUnsettled = errors.New("something is left to be archived of the days of the competition")
 
 // Store keeps standings in table standings. Safe for concurrent use.
 type Store struct {
@@ -39,11 +49,15 @@ func (stored) TableName() string { return "standings" }
 
 // runs returns the number of the last complete run of each archived day of a board. One query.
 func (s *Store) runs(ctx context.Context, board string) (map[string]int, error) {
+	return runsOf(s.db.WithContext(ctx), board)
+}
+
+func runsOf(db *gorm.DB, board string) (map[string]int, error) {
 	var rows []struct {
 		Bucket string
 		Run    int
 	}
-	err := s.db.WithContext(ctx).Raw(`SELECT bucket, max(run) AS run FROM board_archives WHERE board = ? AND state = ? GROUP BY bucket`,
+	err := db.Raw(`SELECT bucket, max(run) AS run FROM board_archives WHERE board = ? AND state = ? GROUP BY bucket`,
 		board, models.ArchiveComplete).Scan(&rows).Error
 	runs := make(map[string]int, len(rows))
 	for _, r := range rows {
@@ -64,8 +78,35 @@ func (s *Store) write(ctx context.Context, c models.CompetitionRow, asOf time.Ti
 	return models.Wrap("store a standing", err)
 }
 
+// settled returns errUnsettled if a day of a competition was archived again since it was read, or will be: a
+// correction of it is pending, or a total of it that an operator has released waits to be written, or was written
+// too lately to have been seen. Three queries.
+func settled(tx *gorm.DB, sh *sheet, asOf time.Time) error {
+	runs, err := runsOf(tx, sh.Board)
+	if err != nil {
+		return err
+	}
+	for bucket, run := range sh.runs {
+		if runs[bucket] != run {
+			return errUnsettled
+		}
+	}
+	pending, err := corrections.Pending(tx, sh.Board, slices.Collect(maps.Keys(sh.runs)))
+	if err != nil {
+		return err
+	}
+	released, err := holds.Unsettled(tx, sh.Board, sh.First, sh.Last, asOf.Add(-writtenLately))
+	if err != nil {
+		return err
+	}
+	if pending || released {
+		return errUnsettled
+	}
+	return nil
+}
+
 // finish stores the next final standing of a competition, and writes it to the outbox. errChanged if
-// the competition or who counts in it is not what it was.
+// the competition or who counts in it is not what it was, errUnsettled as settled.
 func (s *Store) finish(ctx context.Context, sh *sheet, asOf time.Time) (revision int, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		var c models.Competition
@@ -82,6 +123,9 @@ func (s *Store) finish(ctx context.Context, sh *sheet, asOf time.Time) (revision
 		}
 		if !slices.EqualFunc(members, sh.members, sameMember) {
 			return errChanged
+		}
+		if err := settled(tx, sh, asOf); err != nil {
+			return err
 		}
 		erased, err := erasedIn(tx, c.Row)
 		if err != nil {
