@@ -54,8 +54,9 @@ UNDER_RACE = $$($(GO) list ./... | grep -vE '^stepboard/(app/e2e|web|clients|ben
 TAGGED = $(shell grep -rl --include='*_test.go' '^//go:build !race' app handlers internal services)
 TESTS_OF_TAGGED = $(shell grep -hoP '^func \KTest\w+' $(TAGGED) | paste -sd'|')
 
-# .ci/run measures what the tests of each package cost.
-TEST = TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -vet=off $(if $(COSTS),-exec='$(CURDIR)/build/cost test')
+# Nobody debugs these programs, and without symbols each is linked in two thirds of the time. .ci/run measures what
+# the tests of each package cost.
+TEST = TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -vet=off -ldflags='-s -w' $(if $(COSTS),-exec='$(CURDIR)/build/cost test')
 # With the flags of make build, tests use what it has compiled. The race detector needs C.
 TEST_AS_BUILT = CGO_ENABLED=0 $(TEST) -trimpath
 
