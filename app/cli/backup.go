@@ -192,7 +192,7 @@ func (r *restoration) keepBase() error {
 	if r.isFile {
 		return nil
 	}
-	return shipping.KeepBase(r.folder, r.from, r.restored, newClock(r.cfg)())
+	return shipping.KeepBase(r.folder, r.from, r.restored)
 }
 
 // printRestored prints what was restored of a target.

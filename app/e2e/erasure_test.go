@@ -166,6 +166,11 @@ func newErasable(t *testing.T, env *testenv.Env) *server {
 	s.uploadDay(day+1, map[models.UserID]int{zed: 70_000, "ann": 100})
 	s.correct(`{"board":"steps","date":%q,"user_id":%q,"kind":"set","score":900,"reason":"zed|4711 shook it","message":"dear zed|4711"}`, day+1, zed)
 	env.Clock.Advance(10 * 24 * time.Hour)
+	testenv.Eventually(t, "sprint is final", func() bool { // only then it is archived
+		var top models.Ranking
+		s.want(s.as("ann", "GET", "/v1/boards/sprint/top", nil), 200, &top)
+		return top.Final
+	})
 	s.archiveDue()
 	today := models.DateOf(env.Clock.Now())
 	s.uploadDay(today, map[models.UserID]int{zed: 80_000, "ann": 100})

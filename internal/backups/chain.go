@@ -188,12 +188,12 @@ func generation(ctx context.Context, t Target, number uint64, all map[Place]*lis
 		b.Generation, b.Err = Generation{}, err
 		var places []Place
 		for place, l := range all {
-			if place.Number == number && l.objects > 0 {
+			if place.Number == number && (place.ID != "" || l.highest > 0) { // otherwise it has the damaged object alone
 				places = append(places, place)
 			}
 		}
 		if len(places) == 1 {
-			b.place, b.Err = places[0], nil
+			b.place, b.ID, b.Err = places[0], places[0].ID, nil
 		} else {
 			b.place = Place{Number: number}
 		}

@@ -33,6 +33,9 @@ const (
 	spoolSize = 256 << 20
 )
 
+// wishFor is how long a wish to begin anew holds.
+const wishFor = 24 * time.Hour
+
 // ErrElsewhere means that the target does not have the generation of this database: it may be the empty folder
 // below a disk that is missing.
 var ErrElsewhere = errors.New("is not there: is its disk missing? Nothing is copied until it is back, or somebody says `stepboard backups begin`")
@@ -50,14 +53,14 @@ type baseHeader struct {
 	backups.Base
 
 	Sum ltx.Checksum `json:"sum"`
-	// At is when somebody knew that the target has it, and FullAt when the last full copy began that is below it.
+	// At is when it was collected, and FullAt when the last full copy began that is below it.
 	At     time.Time `json:"at"`
 	FullAt time.Time `json:"full_at"`
 }
 
 // KeepBase leaves in a data folder what was restored to it, so that its copies go on from there, if they go to
 // where that came from.
-func KeepBase(folder *stores.Folder, from string, r backups.Restored, now time.Time) error {
+func KeepBase(folder *stores.Folder, from string, r backups.Restored) error {
 	dir := folder.Path(waitingFolder)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -65,7 +68,7 @@ func KeepBase(folder *stores.Folder, from string, r backups.Restored, now time.T
 	if r.ID == "" {
 		return remove(filepath.Join(dir, baseFile))
 	}
-	b := base{baseHeader{from, backups.Base{Generation: r.Generation, ID: r.ID, State: r.State}, r.Checksum, now, r.FullAt}, r.Sums}
+	b := base{baseHeader{from, backups.Base{Generation: r.Generation, ID: r.ID, State: r.State}, r.Checksum, r.Time, r.FullAt}, r.Sums}
 	return b.write(dir)
 }
 
@@ -138,17 +141,18 @@ func (s *Shipper) look(ctx context.Context) error {
 	if !again && !s.o.Target.Local() {
 		return nil
 	}
-	if err := s.there(ctx); err != nil {
+	if err := s.there(ctx, s.own); err != nil {
 		s.checkedAt = time.Time{}
 		return err
 	}
 	if !again || s.restored {
 		return nil
 	}
-	_, err := readGeneration(ctx, s.o.Target, s.own.Number+1)
+	later, err := readGeneration(ctx, s.o.Target, s.own.Number+1)
 	switch {
+	case err == nil && later.ID == s.claiming: // which this process has not begun wholly
 	case err == nil:
-		return s.end()
+		return s.end(s.own)
 	case !errors.Is(err, backups.ErrNotFound):
 		return fmt.Errorf("look for later generations: %w", err)
 	}
@@ -156,12 +160,12 @@ func (s *Shipper) look(ctx context.Context) error {
 	return nil
 }
 
-// there returns ErrElsewhere if the target does not have the own generation.
-func (s *Shipper) there(ctx context.Context) error {
-	found, err := readGeneration(ctx, s.o.Target, s.own.Number)
+// there returns ErrElsewhere if the target does not have a generation of this process.
+func (s *Shipper) there(ctx context.Context, place backups.Place) error {
+	found, err := readGeneration(ctx, s.o.Target, place.Number)
 	switch {
-	case errors.Is(err, backups.ErrNotFound), err == nil && found.ID != s.own.ID:
-		return fmt.Errorf("generation %d of this database, at %s, %w", s.own.Number, s.o.To, ErrElsewhere)
+	case errors.Is(err, backups.ErrNotFound), err == nil && found.ID != place.ID:
+		return fmt.Errorf("generation %d of this database, at %s, %w", place.Number, s.o.To, ErrElsewhere)
 	case err != nil:
 		return fmt.Errorf("read its generation: %w", err)
 	}
@@ -170,12 +174,19 @@ func (s *Shipper) there(ctx context.Context) error {
 
 // startOver forgets the own generation if somebody has asked for that at a target that does not have it.
 func (s *Shipper) startOver(ctx context.Context) (asked bool, err error) {
-	_, err = readAll(ctx, s.o.Target, backups.BeginObject, 4096)
+	var wish backups.Beginning
+	text, err := readAll(ctx, s.o.Target, backups.BeginObject, 4096)
 	if errors.Is(err, backups.ErrNotFound) {
 		return false, nil
 	}
+	if err == nil {
+		err = json.Unmarshal(text, &wish)
+	}
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("%s: %w", backups.BeginObject, err)
+	}
+	if s.o.Clock().Sub(wish.AskedAt).Abs() > wishFor { // it was about another time
+		return false, s.o.Target.Delete(ctx, backups.BeginObject)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +227,9 @@ func (s *Shipper) beginChain(ctx context.Context, first start, upon *base) error
 	full := backups.Full{First: 1, Last: 1, PageSize: stores.PageSize, BeganAt: first.BeganAt.UTC(), EndedAt: first.BeganAt.UTC()}
 	spools, moved := false, uint32(0)
 	err := s.log.Read(ctx, stores.Position{}, func(changes stores.Changes, page func(int64, []byte) error) error {
-		c.end, moved = changes.End, changes.Moved
+		if c.end, moved = changes.End, changes.Moved; moved == stores.AllFrames {
+			changes.At = nil // a commit may begin the log anew, and the file has everything
+		}
 		pages, err := s.pages(changes)
 		if err != nil {
 			return err
@@ -257,7 +270,6 @@ func (s *Shipper) beginChain(ctx context.Context, first start, upon *base) error
 			s.fullAt = first.FullAt
 		}
 	}
-	s.doubtful = false
 	s.o.Log.InfoContext(ctx, "copies of the database begin a new generation", "to", s.o.To, "generation", c.Generation)
 	return nil
 }
@@ -318,6 +330,9 @@ func (s *Shipper) spooledPart(n int) string { return s.path(fmt.Sprintf("full-%0
 
 // shipFull ships the full copy that was made when the generation began.
 func (s *Shipper) shipFull(ctx context.Context) error {
+	s.mu.Lock()
+	place := s.own
+	s.mu.Unlock()
 	var full backups.Full
 	text, err := os.ReadFile(s.path(fullFile))
 	if err == nil {
@@ -331,23 +346,23 @@ func (s *Shipper) shipFull(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.create(ctx, s.own.Part(full.First, part), content); err != nil && !errors.Is(err, backups.ErrExists) {
+		if err := s.create(ctx, place, place.Part(full.First, part), content); err != nil && !errors.Is(err, backups.ErrExists) {
 			return err
 		}
 		failpoint.Hit("shipping.part")
 	}
-	if err := s.create(ctx, s.own.Full(full.First), text); err != nil && !errors.Is(err, backups.ErrExists) {
+	if err := s.create(ctx, place, place.Full(full.First), text); err != nil && !errors.Is(err, backups.ErrExists) {
 		return err
 	}
 	failpoint.Hit("shipping.full")
-	s.haveFull(full)
+	s.haveFull(place, full)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.spooled { // it was given up meanwhile
+	if !s.spooled || s.own != place { // it was given up meanwhile
 		return nil
 	}
 	s.spooled = false
-	err = remove(s.path(fullFile))
+	err = errors.Join(remove(s.path(fullFile)), stores.SyncDir(s.dir)) // it says that the parts are there
 	for part := range full.Parts {
 		err = errors.Join(err, remove(s.spooledPart(part)))
 	}
@@ -358,6 +373,11 @@ func (s *Shipper) shipFull(ctx context.Context) error {
 func (s *Shipper) reset(upon *base) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.clear(upon)
+}
+
+// clear is reset with the lock.
+func (s *Shipper) clear(upon *base) error {
 	s.chain, s.moved, s.ends, s.waiting, s.unsynced, s.shipped, s.spooled = nil, 0, nil, nil, nil, 0, false
 	s.status.WaitingBytes, s.status.Whole = 0, false
 	if upon != nil {

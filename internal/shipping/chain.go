@@ -131,11 +131,20 @@ func (s *Shipper) prove(ctx context.Context) (*chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(states) > 0 {
-		header, trailer, err := s.verify(states[len(states)-1])
-		if err != nil {
+	// The last ones may be torn by a loss of power before they were synced: then the target does not have them, and
+	// the log has what they had.
+	var header ltx.Header
+	var trailer ltx.Trailer
+	for ; len(states) > 0; states = states[:len(states)-1] {
+		last := states[len(states)-1]
+		if header, trailer, err = s.verify(last); err == nil {
+			break
+		}
+		if err := remove(s.changes(last)); err != nil {
 			return nil, err
 		}
+	}
+	if len(states) > 0 {
 		c.state, c.at, pages, c.sum = uint64(header.MaxTXID), time.UnixMilli(header.Timestamp), header.Commit, trailer.PostApplyChecksum
 		c.end = stores.PositionAt([2]uint32{header.WALSalt1, header.WALSalt2}, header.WALOffset+header.WALSize)
 	}
@@ -196,7 +205,8 @@ func (s *Shipper) check(ctx context.Context) error {
 	case matches:
 		*s.chain = now
 	default:
-		s.lose(ctx, errors.New("the database is not what its copies say"))
+		err = errors.New("the database is not what its copies say")
+		s.lose(ctx, err)
 		s.doubtful = true
 	}
 	return err
@@ -320,23 +330,25 @@ func (s *Shipper) know(ctx context.Context) error {
 		}
 		return s.knowBase(ctx)
 	}
-	if s.waiting, err = s.states(); err != nil {
+	waiting, err := s.states()
+	if err != nil {
 		return err
 	}
-	s.unsynced = slices.Clone(s.waiting)
-	for i, state := range s.waiting {
-		s.status.WaitingBytes += s.size(state)
-		if i == 0 { // the target may have it already
-			header, _, err := s.verify(state)
-			if err != nil {
-				return err
-			}
-			s.shippedAt = time.UnixMilli(header.Timestamp)
+	if len(waiting) > 0 { // the target may have it already
+		header, _, err := s.verify(waiting[0])
+		if err != nil {
+			s.o.Log.WarnContext(ctx, "changes that wait for the target can't be read: copies begin anew", "error", err)
+			return nil
 		}
+		s.shippedAt = time.UnixMilli(header.Timestamp)
 	}
 	if s.spooled, err = exists(s.path(fullFile)); err != nil {
 		return err
 	}
+	for _, state := range waiting {
+		s.status.WaitingBytes += s.size(state)
+	}
+	s.waiting, s.unsynced = waiting, slices.Clone(waiting)
 	s.fullAt = c.FullAt
 	s.chain, s.ends = c, []end{{c.state, c.end.Frames}}
 	s.status.Generation, s.status.State = c.Generation, c.state

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -271,7 +272,7 @@ func TestBeginAnew(t *testing.T) {
 	w := begun(t)
 	w.target.set(func() {
 		clear(w.target.objects)
-		w.target.objects[backups.BeginObject] = []byte(`{}`)
+		w.target.objects[backups.BeginObject] = testenv.Must(json.Marshal(backups.Beginning{AskedAt: w.clock.Now()}))
 	})
 	w.clock.Advance(generationCheck)
 	w.write()
@@ -595,6 +596,47 @@ func TestTheCheckIsRightAfterTheLogWasMoved(t *testing.T) {
 }
 
 var sqlReadOnly = sql.TxOptions{ReadOnly: true}
+
+// A generation whose beginning fails when the target has it already is begun later, and is nobody else's.
+func TestAGenerationThatIsHalfBegun(t *testing.T) {
+	t.Parallel()
+	w := begun(t)
+	w.s.mu.Lock()
+	w.s.lose(t.Context(), errors.New("a test"))
+	w.s.mu.Unlock()
+	goesOn := w.s.o.Pause
+	w.s.o.Pause = func(context.Context, time.Duration) error { return io.ErrUnexpectedEOF }
+	for range 3 {
+		w.write()
+		w.clock.Advance(2 * generationCheck)
+		if err := w.s.Step(t.Context()); w.target.objects[backups.GenerationObject(2)] == nil || errors.Is(err, ErrSuperseded) {
+			t.Fatal(err)
+		}
+	}
+	w.s.o.Pause = goesOn
+	w.step()
+	w.step()
+	if s := w.s.Status(); s.Generation != 2 || !s.Whole || s.Superseded {
+		t.Errorf("%+v", s)
+	}
+	w.restore(time.Time{})
+}
+
+// A wish to begin anew ends after a day.
+func TestAnOldWish(t *testing.T) {
+	t.Parallel()
+	w := begun(t)
+	w.target.set(func() {
+		clear(w.target.objects)
+		w.target.objects[backups.BeginObject] = testenv.Must(json.Marshal(backups.Beginning{AskedAt: w.clock.Now()}))
+	})
+	w.clock.Advance(wishFor + time.Minute)
+	for range 2 {
+		if err := w.s.Step(t.Context()); !errors.Is(err, ErrElsewhere) || len(w.target.objects) != 0 {
+			t.Fatalf("%v, %v", err, w.target.objects)
+		}
+	}
+}
 
 // A generation that begins when the log was just moved into the database goes on when the log begins anew.
 func TestTheLogWasMovedBeforeTheBeginning(t *testing.T) {

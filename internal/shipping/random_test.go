@@ -22,7 +22,7 @@ func (w *world) lose(at time.Time) {
 	testenv.Must(0, os.WriteFile(path, nil, 0o600))
 	restored := testenv.Must(backups.Restore(w.t.Context(), w.target, path, at, func(backups.Progress) {}))
 	folder := testenv.Must(stores.LockFolder(dir))
-	testenv.Must(0, KeepBase(folder, "memory", restored, w.clock.Now()))
+	testenv.Must(0, KeepBase(folder, "memory", restored))
 	folder.Close()
 	if w.random.IntN(2) == 0 {
 		st := testenv.Must(stores.OpenFolder(w.t.Context(), dir, w.clock.Now))

@@ -119,6 +119,9 @@ func New(ctx context.Context, o Options) (*Shipper, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, err
 	}
+	if err := stores.SyncDir(o.Stores.Folder.Dir); err != nil {
+		return nil, err
+	}
 	unfinished, err := filepath.Glob(s.path("*.new"))
 	for _, path := range unfinished {
 		err = errors.Join(err, os.Remove(path))
@@ -158,7 +161,7 @@ func (s *Shipper) Close() error {
 	defer cancel()
 	err := s.Collect(ctx, true, nil)
 	if err == nil && s.first() != 0 {
-		err = s.there(ctx)
+		err = s.there(ctx, s.own)
 	}
 	for err == nil && s.first() != 0 {
 		err = s.ship(ctx)
@@ -287,13 +290,26 @@ func (s *Shipper) first() uint64 {
 	return s.waiting[0]
 }
 
-// end ends the shipping, because another process has taken over.
-func (s *Shipper) end() error {
-	err := s.reset(nil)
+// end ends the shipping, because another process has begun a generation after one of this process. If this one has
+// another by now, nothing ends.
+func (s *Shipper) end(place backups.Place) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.own != place {
+		return errEnded
+	}
 	s.status.Superseded = true
-	return errors.Join(ErrSuperseded, err)
+	return errors.Join(ErrSuperseded, s.clear(nil))
+}
+
+// errEnded means that a generation was given up while it was written.
+var errEnded = errors.New("its generation has ended")
+
+// writes reports whether the chain is that of a generation.
+func (s *Shipper) writes(place backups.Place) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.chain != nil && s.own == place
 }
 
 // ship creates the object of the first state that waits. What has the same content exists because an
@@ -304,21 +320,25 @@ func (s *Shipper) ship(ctx context.Context) error {
 		s.mu.Unlock()
 		return nil
 	}
-	state, name := s.waiting[0], s.own.Each(s.waiting[0])
+	state, place := s.waiting[0], s.own
 	err := s.sync() // otherwise the target could have what this folder has lost
+	var text []byte
+	if err == nil {
+		text, err = os.ReadFile(s.changes(state))
+	}
+	if err != nil && s.chain == nil { // a full copy has what can't be read, too
+		s.base, s.waiting, s.status.WaitingBytes, s.claiming = nil, nil, 0, ""
+	}
 	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(s.changes(state))
-	if err != nil {
-		return err
-	}
-	err = s.create(ctx, name, text)
+	name := place.Each(state)
+	err = s.create(ctx, place, name, text)
 	if errors.Is(err, backups.ErrExists) {
 		var found []byte
 		if found, err = readAll(ctx, s.o.Target, name, int64(len(text))); err == nil && !bytes.Equal(found, text) {
-			return s.end()
+			return s.end(place)
 		}
 	}
 	if err != nil {
@@ -327,14 +347,14 @@ func (s *Shipper) ship(ctx context.Context) error {
 	failpoint.Hit("shipping.shipped")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.waiting) == 0 || s.waiting[0] != state { // the chain was given up meanwhile
+	if len(s.waiting) == 0 || s.waiting[0] != state || s.own != place { // the chain was given up meanwhile
 		return nil
 	}
 	if s.shipped != 0 {
 		err = os.Remove(s.changes(s.shipped))
 	}
 	s.waiting, s.shipped = s.waiting[1:], state
-	if s.chain != nil && s.chain.Base != nil { // what it begins upon is there, too
+	if s.chain != nil && s.chain.Base != nil && !s.doubtful { // what it begins upon is there, too
 		s.status.Whole = true
 	}
 	s.status.WaitingBytes -= int64(len(text))
@@ -342,22 +362,26 @@ func (s *Shipper) ship(ctx context.Context) error {
 	return err
 }
 
-// create creates an object, and counts it.
-func (s *Shipper) create(ctx context.Context, name string, content []byte) error {
+// create creates an object of a generation, and counts it.
+func (s *Shipper) create(ctx context.Context, place backups.Place, name string, content []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	return s.write(ctx, name, bytes.NewReader(content), int64(len(content)))
+	return s.write(ctx, place, name, bytes.NewReader(content), int64(len(content)))
 }
 
-// write is create of what a reader has. What nobody can tell from the own generation is asked before, where that
-// costs next to nothing: a disk may be taken away, and leave the folder below it.
-func (s *Shipper) write(ctx context.Context, name string, from io.ReadSeeker, size int64) error {
-	if s.o.Target.Local() {
-		if err := s.there(ctx); err != nil {
+// write is create of what a reader has. Where it costs next to nothing, it looks before and after it whether the
+// generation is there: a disk may be taken away at any moment, and leave the folder below it.
+func (s *Shipper) write(ctx context.Context, place backups.Place, name string, from io.ReadSeeker, size int64) error {
+	local := s.o.Target.Local()
+	if local {
+		if err := s.there(ctx, place); err != nil {
 			return err
 		}
 	}
 	err := s.o.Target.Create(ctx, name, from, size)
+	if local && (err == nil || errors.Is(err, backups.ErrExists)) {
+		err = errors.Join(err, s.there(ctx, place))
+	}
 	if err == nil {
 		s.mu.Lock()
 		s.status.Objects++

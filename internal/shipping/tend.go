@@ -68,15 +68,18 @@ func (s *Shipper) tend(ctx context.Context) error {
 		}
 	}
 	hour := now.Truncate(time.Hour)
+	if !s.writes(place) {
+		return nil
+	}
 	if !t.joinedAt.Equal(hour) {
 		if err := s.joinHours(ctx, place, hour); err != nil {
 			return fmt.Errorf("join the changes of an hour: %w", err)
 		}
 		t.joinedAt = hour
 	}
-	if !t.deletedAt.Equal(hour) {
+	if !t.deletedAt.Equal(hour) && s.writes(place) {
 		t.deletedAt = hour
-		err := s.there(ctx) // otherwise what is there may be another one's
+		err := s.there(ctx, place) // otherwise what is there may be another one's
 		if err == nil {
 			err = s.deleteOld(ctx, place, now)
 		}
@@ -94,15 +97,19 @@ func (s *Shipper) tend(ctx context.Context) error {
 func (s *Shipper) findFulls(ctx context.Context, place backups.Place) error {
 	fulls, err := s.readFulls(ctx, place)
 	for _, full := range fulls {
-		s.haveFull(full)
+		s.haveFull(place, full)
 	}
 	return err
 }
 
-func (s *Shipper) haveFull(full backups.Full) {
+// haveFull notes that a generation has a full copy, if it is still the one that is written.
+func (s *Shipper) haveFull(place backups.Place, full backups.Full) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.status.Whole = true
+	if s.chain == nil || s.own != place {
+		return
+	}
+	s.status.Whole, s.doubtful = true, false
 	if full.EndedAt.After(s.status.FullAt) {
 		s.status.FullAt = full.EndedAt
 	}
@@ -165,7 +172,7 @@ func (s *Shipper) full(ctx context.Context, place backups.Place, later bool) err
 			break
 		}
 		// What an earlier attempt has written is as good: later changes lie over both.
-		if err := s.create(ctx, place.Part(full.First, full.Parts), part); err != nil && !errors.Is(err, backups.ErrExists) {
+		if err := s.create(ctx, place, place.Part(full.First, full.Parts), part); err != nil && !errors.Is(err, backups.ErrExists) {
 			return err
 		}
 		full.Bytes += int64(len(part))
@@ -174,7 +181,7 @@ func (s *Shipper) full(ctx context.Context, place backups.Place, later bool) err
 	s.mu.Lock()
 	if s.chain == nil || s.own != place {
 		s.mu.Unlock()
-		return errors.New("its generation has ended")
+		return errEnded
 	}
 	full.Last, full.EndedAt = s.chain.state, s.chain.at.UTC()
 	if full.EndedAt.Before(full.BeganAt) { // nothing was committed since
@@ -186,15 +193,18 @@ func (s *Shipper) full(ctx context.Context, place backups.Place, later bool) err
 			return err
 		}
 	}
+	if !s.writes(place) {
+		return errEnded
+	}
 	text, err := json.Marshal(full)
 	if err != nil {
 		return err
 	}
-	if err := s.create(ctx, place.Full(full.First), text); err != nil && !errors.Is(err, backups.ErrExists) {
+	if err := s.create(ctx, place, place.Full(full.First), text); err != nil && !errors.Is(err, backups.ErrExists) {
 		return err
 	}
 	failpoint.Hit("shipping.full")
-	s.haveFull(full)
+	s.haveFull(place, full)
 	return nil
 }
 
@@ -439,7 +449,7 @@ func (s *Shipper) finish(ctx context.Context, place backups.Place, j *joining) (
 		return err
 	}
 	name := place.Hour(uint64(j.header.MinTXID), uint64(j.header.MaxTXID))
-	if err := s.write(ctx, name, file, size); err != nil && !errors.Is(err, backups.ErrExists) {
+	if err := s.write(ctx, place, name, file, size); err != nil && !errors.Is(err, backups.ErrExists) {
 		return err
 	}
 	failpoint.Hit("shipping.joined")
@@ -459,7 +469,7 @@ func (s *Shipper) deleteOld(ctx context.Context, place backups.Place, now time.T
 	var work []func() error            // the oldest generation goes first: it must not come back as the latest of a time
 	for _, g := range slices.Backward(all) {
 		if g.Number > place.Number {
-			return s.end()
+			return s.end(place)
 		}
 		upon := bases[g.Number]
 		if replaced && len(upon) == 0 {
