@@ -431,10 +431,23 @@ func (a *App) buildRanking(o Options) {
 		Jobs:    competitions.Data{Store: competitions.NewStore(o.Stores.Jobs.Gorm, a.outbox), Definitions: defined},
 		Catalog: a.Catalog, Entries: a.Entries, Archive: a.Archive, Rules: a.rules, Privacy: a.Privacy, Directory: a.Directory,
 		Cursors: a.cursors, RetainMonths: o.Config.Archive.RetainMonths, Memory: int64(o.Config.Rankings.Memory) / 8, Clock: o.Clock, Log: o.Log,
+		Tell: a.tellChanged,
 	})
 	if o.Roles.Jobs {
 		a.registry.MustRegister(newCompetitionsCollector(a.Competitions, o.Clock))
 	}
+}
+
+// tellChanged writes to the audit log that a day of a final competition has changed since.
+func (a *App) tellChanged(ctx context.Context, c models.Competition) error {
+	finish, err := a.Audit.Begin(ctx, audit.Entry{AuditEntry: models.AuditEntry{
+		Actor: "job competitions", Action: "competition changed", Board: c.Board, Target: string(c.ID),
+		Reason: "a day was archived again since the competition became final",
+	}})
+	if err == nil {
+		finish(nil)
+	}
+	return err
 }
 
 // buildLedger constructs the service that counts increments.

@@ -61,6 +61,7 @@ type competition struct {
 	State         competitions.State   `json:"state" enum:"planned,running,closing,final" doc:"planned: before the first day; running; closing: the last day is over and the result is not final; final"`
 	AsOf          *models.Timestamp    `json:"as_of" format:"date-time" nullable:"true" doc:"When the scores of the standing were read; null before the first time"`
 	Revision      int                  `json:"revision" doc:"How often a final standing was made; 0 before the first one"`
+	ChangedAt     *models.Timestamp    `json:"changed_at" format:"date-time" nullable:"true" doc:"When a day was seen to have changed since the latest final standing, which stays until an operator computes it again; null if none has" example:"2026-12-04T13:00:00.123Z"`
 	Me            *competitionPlace    `json:"me" doc:"The user's own place; null for who is in no team, before the first standing, and for backends and operators"`
 	MyTeam        *competitionTeam     `json:"my_team" doc:"The user's team; null likewise"`
 	CreatedAt     models.Timestamp     `json:"created_at" format:"date-time" doc:"When it was first defined" example:"2026-11-10T13:00:00.123Z"`
@@ -79,7 +80,7 @@ func competitionOf(v competitions.View, viewer models.UserID) competition {
 	answer := competition{
 		CompetitionID: v.ID, Board: v.Board, Name: v.Name, From: v.First.String(), To: v.Last.String(),
 		Cap: unlessZero(v.Cap), Goal: unlessZero(v.Goal), Measure: v.Measure, Team: v.Team,
-		State: v.State, AsOf: timestampIfAny(v.AsOf), Revision: v.Revision, CreatedAt: models.TimestampOf(v.CreatedAt),
+		State: v.State, AsOf: timestampIfAny(v.AsOf), Revision: v.Revision, ChangedAt: timestampIfAny(v.ChangedAt), CreatedAt: models.TimestampOf(v.CreatedAt),
 	}
 	if viewer == "" {
 		answer.JoinCode = v.JoinCode

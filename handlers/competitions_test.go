@@ -91,8 +91,8 @@ func TestCompetitions(t *testing.T) {
 		body = `{"code":"abc","group_id":"family"}`
 	)
 	mine := aboutWalk(`"cap":30000,"goal":8000`, "null", `"running","as_of":`+noonText+
-		`,"revision":0,"me":{"rank":3,"score":900,"days":2,"group_id":"family"},"my_team":{"rank":2,"group_id":"family","name":"Family","score":null,"members":3,"not_counting":null}`)
-	all := aboutWalk(`"cap":null,"goal":null`, `"KX7WQ2M5A4TDZBNC"`, `"planned","as_of":null,"revision":0,"me":null,"my_team":null`)
+		`,"revision":0,"changed_at":null,"me":{"rank":3,"score":900,"days":2,"group_id":"family"},"my_team":{"rank":2,"group_id":"family","name":"Family","score":null,"members":3,"not_counting":null}`)
+	all := aboutWalk(`"cap":null,"goal":null`, `"KX7WQ2M5A4TDZBNC"`, `"planned","as_of":null,"revision":0,"changed_at":null,"me":null,"my_team":null`)
 	standing := func(of, viewer, group, cursor, limit string) []string {
 		return []string{of + " {Viewer:" + viewer + " ID:walk Group:" + group + " Cursor:" + cursor + " Limit:" + limit + "}"}
 	}

@@ -64,6 +64,10 @@ type Competition struct {
 	FinalAt  *time.Time
 	// Recompute asks for one more.
 	Recompute bool
+	// FinalRuns is the sum of the numbers of the last archive runs of all days when the latest final standing was
+	// made, nil if nobody noted it. ChangedAt is when a day was seen to have been archived again since; nil if none was.
+	FinalRuns *int64
+	ChangedAt *time.Time
 }
 
 // TableName returns the name of the table of competitions.

@@ -119,7 +119,7 @@ func TestOpenAPI(t *testing.T) {
 		"Standing.score":                  true, "Standing.reached_at": true, "Standing.global_rank": true, "Standing.friends_rank": true,
 		"Standing.percentile": true, "ArchiveRun.finished_at": true, "ArchiveRunPage.next_cursor": true, "DeadLetterPage.next_cursor": true,
 		"Board.open_days": true, "Board.window_hours": true, "Board.uploads": true, "BoardDefinition.uploads": true, "Board.closes_at": true, "BoardDefinition.closes_at": true, "CurrentBucket.date": true, "CurrentBucket.starts_at": true, "CurrentBucket.ends_at": true, "CurrentBucket.closes_at": true,
-		"Competition.cap": true, "Competition.goal": true, "Competition.join_code": true, "Competition.as_of": true, "Competition.me": true, "Competition.my_team": true,
+		"Competition.cap": true, "Competition.goal": true, "Competition.join_code": true, "Competition.as_of": true, "Competition.changed_at": true, "Competition.me": true, "Competition.my_team": true,
 		"CompetitionTeam.score": true, "CompetitionTeam.not_counting": true, "CompetitionPerson.user_id": true, "CompetitionPerson.group_id": true, "CompetitionPerson.reached_at": true,
 		"TeamStanding.next_cursor": true, "PeopleStanding.next_cursor": true, "NewCompetition.cap": true, "NewCompetition.goal": true,
 		"DeadLetter.board": true, "DeadLetter.bucket": true, "DeadLetter.user_id": true, "DeadLetter.score": true, "DeadLetter.reached_at": true,

@@ -202,6 +202,7 @@ function Competition({ token, notify, id }) {
           ['joinCode', competition.join_code && html`<bdi>${competition.join_code}</bdi>`],
           ['asOfScores', when(competition.as_of)],
           ['computed', competition.revision || null],
+          ['changedSince', when(competition.changed_at)],
           ['created', when(competition.created_at)],
         ]}
       />

@@ -2508,6 +2508,12 @@ export interface components {
              */
             cap: number | null;
             /**
+             * Format: date-time
+             * @description When a day was seen to have changed since the latest final standing, which stays until an operator computes it again; null if none has
+             * @example 2026-12-04T13:00:00.123Z
+             */
+            changed_at: string | null;
+            /**
              * @description The competition
              * @example spring-walk
              */

@@ -82,10 +82,13 @@ func (k daily) bucketForDay(b *Board, d models.Date, hotDays int) (*models.Bucke
 	return k.bucket(b, d, hotDays), nil
 }
 
+// NameOfDay is the name of the bucket of a day of a daily board.
+func NameOfDay(d models.Date) string { return d.UTC().Format("20060102") }
+
 // bucket returns the day's bucket. It takes updates for the board's open days after
 // its end, and turns cold when the day is more than daysHot days old.
 func (daily) bucket(b *Board, d models.Date, hotDays int) *models.Bucket {
-	bucket := b.newBucket(d.UTC().Format("20060102"))
+	bucket := b.newBucket(NameOfDay(d))
 	bucket.StartsAt = b.startOfDay(d)
 	bucket.EndsAt = b.endOfDay(d)
 	bucket.ClosesAt = b.endOfDay(d + models.Date(b.OpenDays))

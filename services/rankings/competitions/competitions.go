@@ -66,6 +66,8 @@ type Options struct {
 	Archive     *archive.Service
 	Rules       *corrections.Rules
 	Privacy     *privacy.Service
+	// Tell tells operators of a final competition of which a day has changed since. It may be told twice.
+	Tell func(ctx context.Context, c models.Competition) error
 	// Directory names people, and Cursors seal pages.
 	Directory models.Directory
 	Cursors   *cursor.Sealer
@@ -128,9 +130,43 @@ func (s *Service) Run(ctx context.Context) (written int64, err error) {
 		written += n
 		failed = append(failed, models.Wrap("competitions of "+name, err))
 	}
+	failed = append(failed, s.noteChanges(ctx))
 	oldest, err := s.o.Jobs.oldest(ctx)
 	s.oldest.Store(oldest)
 	return written, errors.Join(append(failed, err)...)
+}
+
+// noteChanges notes of which final competitions a day was archived again since, and tells operators in the audit log.
+// It changes no standing: an operator decides that. One query, one for each board, and two statements for each such
+// competition.
+func (s *Service) noteChanges(ctx context.Context) error {
+	list, err := s.o.Jobs.unchanged(ctx)
+	if err != nil {
+		return err
+	}
+	runs := make(map[string]map[string]int)
+	for _, c := range list {
+		if runs[c.Board] == nil {
+			if runs[c.Board], err = s.o.Jobs.runs(ctx, c.Board); err != nil {
+				return err
+			}
+		}
+		sum := int64(0)
+		for day := c.First; day <= c.Last; day++ {
+			sum += int64(runs[c.Board][catalog.NameOfDay(day)])
+		}
+		if sum <= *c.FinalRuns {
+			continue
+		}
+		if err := s.o.Tell(ctx, c); err != nil {
+			return err
+		}
+		if err := s.o.Jobs.changed(ctx, c, s.o.Clock().UTC()); err != nil {
+			return err
+		}
+		s.o.Log.WarnContext(ctx, "a day of a final competition has changed", "competition", c.ID)
+	}
+	return nil
 }
 
 // board computes the standings of competitions of one board.

@@ -214,8 +214,19 @@ c: 0`
 		testenv.Must(f.corrections.Create(t.Context(), corrections.Request{
 			Board: "steps", Date: &day, User: "2", Kind: models.CorrectionExclude, Reason: "a car", Actor: "op",
 		}))
+		says := func(when string, changed bool, told int) {
+			t.Helper()
+			view := testenv.Must(f.Get(t.Context(), "", c.ID))
+			if (view.ChangedAt != nil) != changed || len(f.changed) != told {
+				t.Errorf("%s: changed at %v, operators were told of %v", when, view.ChangedAt, f.changed)
+			}
+		}
+		testenv.Must(f.Run(t.Context()))
+		says("while a correction is pending", false, 0)
+		f.run()
 		f.run()
 		f.want("after a correction", f.pages(c, ""), final)
+		says("after a correction", true, 1)
 		if err := f.Recompute(t.Context(), c.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -230,6 +241,7 @@ a: 1, 3. "1" in "a" 100 on 1
 b: 2, 1. "4" in "b" 400 on 1, 2. "3" in "b" 300 on 1
 c: 0`
 		f.want("recomputed", f.pages(c, "1"), final)
+		says("recomputed", false, 1)
 		f.exec("UPDATE users SET hidden = true WHERE user_id = 3")
 		f.exec("DELETE FROM users WHERE user_id = 4")
 		f.erased.Add(4)

@@ -89,6 +89,7 @@ type fixture struct {
 	erased      *models.RowSet
 	privacy     *privacy.Service
 	outbox      *outcomes.Outbox
+	changed     []models.CompetitionID // what operators were told
 }
 
 func newFixture(t *testing.T, env *testenv.Env) *fixture {
@@ -119,6 +120,10 @@ func newFixture(t *testing.T, env *testenv.Env) *fixture {
 		Calls: Data{NewStore(env.Gorm, nil), table{env.Gorm}}, Jobs: Data{NewStore(env.Gorm, f.outbox), table{env.Gorm}}, Catalog: cat, Entries: f.boards, Archive: archives, Rules: rules,
 		Privacy: f.privacy, Directory: users, Cursors: sealer, Clock: env.Clock.Now, Log: env.Log, Memory: 1 << 20,
 		Rest: func(context.Context, time.Time, int) error { return nil },
+		Tell: func(_ context.Context, c models.Competition) error {
+			f.changed = append(f.changed, c.ID)
+			return nil
+		},
 	})
 	for g := range groups {
 		f.exec("INSERT INTO groups (external_id, name, created_at) VALUES (?, ?, ?)", string(rune('a'+g)), "Team "+string(rune('A'+g)), env.Clock.Now())

@@ -145,8 +145,8 @@ func (s *Store) finish(ctx context.Context, sh *sheet, asOf time.Time) (revision
 			return err
 		}
 		revision = c.Revision + 1
-		err = tx.Exec(`UPDATE competitions SET revision = ?, final_at = coalesce(final_at, ?), recompute = false WHERE competition_id = ?`,
-			revision, asOf, c.Row).Error
+		err = tx.Exec(`UPDATE competitions SET revision = ?, final_at = coalesce(final_at, ?), recompute = false, final_runs = ?, changed_at = NULL
+			WHERE competition_id = ?`, revision, asOf, sumOf(sh.runs), c.Row).Error
 		if err == nil {
 			err = tx.Create(&stored{Competition: c.Row, Revision: revision, AsOf: asOf, Body: text}).Error
 		}
@@ -163,6 +163,28 @@ func (s *Store) finish(ctx context.Context, sh *sheet, asOf time.Time) (revision
 		failpoint.Hit("competitions.final")
 	}
 	return revision, models.Wrap("store a final standing", err)
+}
+
+// sumOf returns the sum of the numbers of runs: they only grow.
+func sumOf(runs map[string]int) (sum int64) {
+	for _, run := range runs {
+		sum += int64(run)
+	}
+	return sum
+}
+
+// unchanged returns the final competitions of which no day was seen to have changed since. One query.
+func (s *Store) unchanged(ctx context.Context) (list []models.Competition, err error) {
+	err = s.db.WithContext(ctx).Where("revision > 0 AND NOT recompute AND changed_at IS NULL AND final_runs IS NOT NULL").
+		Order("board, competition_id").Find(&list).Error
+	return list, models.Wrap("list final competitions", err)
+}
+
+// changed notes that a day of a final competition has changed since a revision. One statement.
+func (s *Store) changed(ctx context.Context, c models.Competition, now time.Time) error {
+	err := s.db.WithContext(ctx).Exec(`UPDATE competitions SET changed_at = ? WHERE competition_id = ? AND revision = ? AND changed_at IS NULL`,
+		now, c.Row, c.Revision).Error
+	return models.Wrap("note that a day of a competition has changed", err)
 }
 
 func sameMember(a, b models.TeamMember) bool {
