@@ -28,6 +28,8 @@ const (
 	fullFile = "full.json"
 	// baseFile is a state of an earlier generation upon which the next one may begin.
 	baseFile = "base"
+	// beforeFile is the file of the chain before, while the next generation begins.
+	beforeFile = "before.json"
 	// spoolSize is how large a database may be, in bytes, that is copied wholly while its generation begins: the
 	// log can't be moved meanwhile, for two seconds at this size, and the folder needs as much space again.
 	spoolSize = 256 << 20
@@ -113,8 +115,16 @@ func readBase(path string) (*base, error) {
 	return b, err
 }
 
-// knowBase finds out upon which state the next generation may begin. It needs the lock.
+// knowBase finds out where copies of the database were made, and upon which state the next generation may begin. Later
+// generations don't matter: the start is deliberate. It needs the lock.
 func (s *Shipper) knowBase(ctx context.Context) error {
+	s.deliberate = true
+	if s.own == (backups.Place{}) {
+		before, err := readStart(s.path(beforeFile))
+		if err == nil && before.To == s.o.To {
+			s.own = backups.Place{Number: before.Generation, ID: before.ID}
+		}
+	}
 	b, err := readBase(s.path(baseFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -123,7 +133,7 @@ func (s *Shipper) knowBase(ctx context.Context) error {
 		s.o.Log.WarnContext(ctx, "copies of the database begin with a full copy", "error", err)
 	case b.To != s.o.To:
 	default:
-		s.own, s.restored = backups.Place{Number: b.Generation, ID: b.ID}, true
+		s.own = backups.Place{Number: b.Generation, ID: b.ID}
 		if s.o.Clock().Sub(b.At).Abs() < s.o.Retain/2 { // later it may have been deleted
 			s.base = b
 		}
@@ -145,7 +155,7 @@ func (s *Shipper) look(ctx context.Context) error {
 		s.checkedAt = time.Time{}
 		return err
 	}
-	if !again || s.restored {
+	if !again || s.deliberate {
 		return nil
 	}
 	later, err := readGeneration(ctx, s.o.Target, s.own.Number+1)
@@ -215,7 +225,7 @@ func (s *Shipper) begin(ctx context.Context) error {
 	if err := s.beginChain(ctx, first, upon); err != nil {
 		return err
 	}
-	return errors.Join(s.o.Target.Delete(ctx, backups.BeginObject), remove(s.path(baseFile)))
+	return errors.Join(s.o.Target.Delete(ctx, backups.BeginObject), remove(s.path(baseFile)), remove(s.path(beforeFile)))
 }
 
 // beginChain measures the database, and writes what begins its generation: what differs from the state that it
@@ -260,7 +270,7 @@ func (s *Shipper) beginChain(ctx context.Context, first start, upon *base) error
 	if err != nil {
 		return err
 	}
-	s.chain, s.own, s.claiming, s.base, s.spooled, s.restored = c, backups.Place{Number: c.Generation, ID: c.ID}, "", nil, spools, false
+	s.chain, s.own, s.claiming, s.base, s.spooled, s.deliberate = c, backups.Place{Number: c.Generation, ID: c.ID}, "", nil, spools, false
 	s.ends, s.fullAt = []end{{c.state, c.end.Frames}}, time.Time{}
 	s.noteMoved(moved) // before it began
 	s.status.Generation, s.status.State = c.Generation, c.state
@@ -378,20 +388,24 @@ func (s *Shipper) reset(upon *base) error {
 
 // clear is reset with the lock.
 func (s *Shipper) clear(upon *base) error {
-	s.chain, s.moved, s.ends, s.waiting, s.unsynced, s.shipped, s.spooled = nil, 0, nil, nil, nil, 0, false
+	s.chain, s.moved, s.ends, s.waiting, s.unsynced, s.spooled = nil, 0, nil, nil, nil, false
 	s.status.WaitingBytes, s.status.Whole = 0, false
 	if upon != nil {
 		if err := upon.write(s.dir); err != nil {
 			return err
 		}
 	}
-	err := remove(s.path(chainFile)) // without it nothing else is of a chain
+	// Without its file nothing else is of a chain. Until the next one has its own, that says where copies were made.
+	err := os.Rename(s.path(chainFile), s.path(beforeFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
 	entries, listed := os.ReadDir(s.dir)
 	if err := errors.Join(err, listed); err != nil {
 		return err
 	}
 	for _, entry := range entries {
-		if upon != nil && entry.Name() == baseFile {
+		if entry.Name() == beforeFile || upon != nil && entry.Name() == baseFile {
 			continue
 		}
 		if err := remove(s.path(entry.Name())); err != nil {

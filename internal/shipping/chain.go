@@ -27,6 +27,8 @@ const (
 	waitingFolder = "shipping"
 	chainFile     = "chain.json"
 	changesSuffix = ".ltx"
+	// shippedFile has the changes that the target has got last.
+	shippedFile = "shipped.ltx"
 )
 
 // chain is a chain of states of the database.
@@ -57,6 +59,15 @@ type start struct {
 	Pages  uint32          `json:"pages"`
 	Sum    ltx.Checksum    `json:"sum"`
 	End    stores.Position `json:"end"`
+}
+
+// readStart reads the file of a chain.
+func readStart(path string) (first start, err error) {
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, &first)
+	}
+	return first, err
 }
 
 // pages returns how many pages the database has as it is at a place in the log, where it has what c says.
@@ -110,14 +121,11 @@ func (s *Shipper) measure(c stores.Changes, page func(at int64, to []byte) error
 // prove finds out whether the database is a later state of the chain that the data folder has, and goes on
 // with that.
 func (s *Shipper) prove(ctx context.Context) (*chain, error) {
-	text, err := os.ReadFile(s.path(chainFile))
+	first, err := readStart(s.path(chainFile))
 	if err != nil {
 		return nil, err
 	}
-	c := new(chain)
-	if err := json.Unmarshal(text, &c.start); err != nil {
-		return nil, err
-	}
+	c := &chain{start: first}
 	if c.To != s.o.To {
 		return nil, fmt.Errorf("its copies are at %s", c.To)
 	}
@@ -127,26 +135,34 @@ func (s *Shipper) prove(ctx context.Context) (*chain, error) {
 	}
 	pages := c.Pages
 	c.state, c.at, c.sum, c.end = 1, c.BeganAt, c.Sum, c.End
+	follow := func(path string) error {
+		header, trailer, err := verify(path)
+		if err != nil {
+			return err
+		}
+		c.state, c.at, pages, c.sum = uint64(header.MaxTXID), time.UnixMilli(header.Timestamp), header.Commit, trailer.PostApplyChecksum
+		c.end = stores.PositionAt([2]uint32{header.WALSalt1, header.WALSalt2}, header.WALOffset+header.WALSize)
+		return nil
+	}
+	if err := follow(s.path(shippedFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	states, err := s.states()
 	if err != nil {
 		return nil, err
 	}
-	// The last ones may be torn by a loss of power before they were synced: then the target does not have them, and
-	// the log has what they had.
-	var header ltx.Header
-	var trailer ltx.Trailer
-	for ; len(states) > 0; states = states[:len(states)-1] {
-		last := states[len(states)-1]
-		if header, trailer, err = s.verify(last); err == nil {
-			break
+	// A loss of power may have torn or lost any of what was not synced. The target has none of that, and the log has
+	// everything since the last state before it.
+	for _, state := range states {
+		if state == c.state+1 && follow(s.changes(state)) == nil {
+			continue
 		}
-		if err := remove(s.changes(last)); err != nil {
+		if err := remove(s.changes(state)); err != nil {
 			return nil, err
 		}
 	}
-	if len(states) > 0 {
-		c.state, c.at, pages, c.sum = uint64(header.MaxTXID), time.UnixMilli(header.Timestamp), header.Commit, trailer.PostApplyChecksum
-		c.end = stores.PositionAt([2]uint32{header.WALSalt1, header.WALSalt2}, header.WALOffset+header.WALSize)
+	if c.Base != nil && c.state == 1 {
+		return nil, errors.New("the changes that it began with are gone")
 	}
 	if proven, err := s.continues(ctx, c, pages); proven || err != nil {
 		return c, err
@@ -212,7 +228,7 @@ func (s *Shipper) check(ctx context.Context) error {
 	return err
 }
 
-// states returns the numbers of the states whose changes are in the data folder.
+// states returns the numbers of the states whose changes wait in the data folder.
 func (s *Shipper) states() ([]uint64, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -229,9 +245,9 @@ func (s *Shipper) states() ([]uint64, error) {
 	return states, nil
 }
 
-// verify reads the changes of a state in the data folder.
-func (s *Shipper) verify(state uint64) (ltx.Header, ltx.Trailer, error) {
-	file, err := os.Open(s.changes(state))
+// verify reads a file of changes.
+func verify(path string) (ltx.Header, ltx.Trailer, error) {
+	file, err := os.Open(path)
 	if err != nil {
 		return ltx.Header{}, ltx.Trailer{}, err
 	}
@@ -334,11 +350,11 @@ func (s *Shipper) know(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(waiting) > 0 { // the target may have it already
-		header, _, err := s.verify(waiting[0])
+	s.shippedAt = c.at
+	if len(waiting) > 0 {
+		header, _, err := verify(s.changes(waiting[0]))
 		if err != nil {
-			s.o.Log.WarnContext(ctx, "changes that wait for the target can't be read: copies begin anew", "error", err)
-			return nil
+			return err
 		}
 		s.shippedAt = time.UnixMilli(header.Timestamp)
 	}

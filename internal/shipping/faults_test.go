@@ -622,6 +622,51 @@ func TestAGenerationThatIsHalfBegun(t *testing.T) {
 	w.restore(time.Time{})
 }
 
+// A start that can't go on with its chain is deliberate: it begins a generation, whoever has begun a later one.
+func TestAStartWithoutAChain(t *testing.T) {
+	t.Parallel()
+	w := begun(t)
+	w.close()
+	w.target.set(func() { w.target.objects[backups.GenerationObject(2)] = []byte(`{"id":"another","layout":2}`) })
+	st := testenv.Must(stores.OpenFolder(t.Context(), w.dir, w.clock.Now))
+	testenv.Must(st.SQL.ExecContext(t.Context(), "INSERT INTO things (content) VALUES ('by somebody else')"))
+	testenv.Must(0, st.Close())
+	w.open()
+	w.step()
+	w.step()
+	if s := w.s.Status(); s.Generation != 3 || !s.Whole || s.Superseded {
+		t.Errorf("%+v", s)
+	}
+	w.restore(time.Time{})
+}
+
+// A process that was killed between two generations still knows where it has made copies.
+func TestKilledBetweenGenerations(t *testing.T) {
+	t.Parallel()
+	w := begun(t)
+	w.s.mu.Lock()
+	w.s.lose(t.Context(), errTooMuchWaits)
+	w.s.mu.Unlock()
+	w.s.o.Pause = func(context.Context, time.Duration) error { return io.ErrUnexpectedEOF }
+	w.clock.Advance(generationCheck)
+	if err := w.s.Step(t.Context()); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Fatal(err)
+	}
+	disk := w.target.objects
+	w.target.set(func() { w.target.objects = make(map[string][]byte) })
+	w.kill()
+	if err := w.s.Step(t.Context()); !errors.Is(err, ErrElsewhere) {
+		t.Errorf("without its disk: %v", err)
+	}
+	w.target.set(func() { w.target.objects = disk })
+	w.step()
+	w.step()
+	if s := w.s.Status(); s.Generation != 3 || !s.Whole {
+		t.Errorf("%+v", s)
+	}
+	w.restore(time.Time{})
+}
+
 // A wish to begin anew ends after a day.
 func TestAnOldWish(t *testing.T) {
 	t.Parallel()

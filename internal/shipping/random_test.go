@@ -86,7 +86,7 @@ func TestRandomWorlds(t *testing.T) {
 			w.step()
 			whole, lost := w.clock.Now(), uint64(0)
 			for range 60 {
-				switch w.random.IntN(10) {
+				switch w.random.IntN(11) {
 				case 0:
 					w.tend()
 				case 1:
@@ -105,10 +105,19 @@ func TestRandomWorlds(t *testing.T) {
 					lost++
 				case 6:
 					w.away()
+				case 7:
+					for range w.random.IntN(3) { // what is collected and not shipped
+						w.write()
+						testenv.Must(0, w.s.Collect(t.Context(), true, nil))
+					}
+					w.cut()
 				default:
 					w.write()
 				}
-				w.step()
+				for w.step(); w.s.Status().WaitingBytes > 0; {
+					w.step()
+				}
+				w.step() // it ships what waits before it collects
 				if s := w.s.Status(); !s.Whole && s.Generation > 1+lost {
 					t.Errorf("%+v", s)
 				}

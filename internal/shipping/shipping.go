@@ -76,18 +76,17 @@ type Shipper struct {
 	// state of that upon which a generation may begin, nil if none.
 	own  backups.Place
 	base *base
-	// restored says that own was restored to the folder: later ones may be there, and a start is deliberate.
-	restored bool
+	// deliberate says that no chain was found at the start: the next generation begins whoever has begun a later one.
+	deliberate bool
 	// doubtful says that a full copy must follow at once, as the checksums of base may be wrong.
 	doubtful bool
 	// moved is the state that the file of the database has at least, or 0, and ends are where the states after it
 	// end that the log has.
 	moved uint64
 	ends  []end
-	// waiting are the states whose changes the target does not have, shipped the last that it has, and unsynced
-	// those whose changes may not survive a loss of power. spooled says that the first full copy waits, too.
+	// waiting are the states whose changes the target does not have, and unsynced those whose changes may not survive
+	// a loss of power. spooled says that the first full copy waits, too.
 	waiting, unsynced []uint64
-	shipped           uint64
 	spooled           bool
 	// fullAt is when the last full copy began, of the generation or of those below its base.
 	fullAt time.Time
@@ -299,7 +298,7 @@ func (s *Shipper) end(place backups.Place) error {
 		return errEnded
 	}
 	s.status.Superseded = true
-	return errors.Join(ErrSuperseded, s.clear(nil))
+	return errors.Join(ErrSuperseded, s.clear(nil), remove(s.path(beforeFile)))
 }
 
 // errEnded means that a generation was given up while it was written.
@@ -350,10 +349,9 @@ func (s *Shipper) ship(ctx context.Context) error {
 	if len(s.waiting) == 0 || s.waiting[0] != state || s.own != place { // the chain was given up meanwhile
 		return nil
 	}
-	if s.shipped != 0 {
-		err = os.Remove(s.changes(s.shipped))
-	}
-	s.waiting, s.shipped = s.waiting[1:], state
+	// A start goes on from there. It replaces the one before, so that there is always one.
+	err = os.Rename(s.changes(state), s.path(shippedFile))
+	s.waiting = s.waiting[1:]
 	if s.chain != nil && s.chain.Base != nil && !s.doubtful { // what it begins upon is there, too
 		s.status.Whole = true
 	}

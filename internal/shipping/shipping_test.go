@@ -155,6 +155,30 @@ func (w *world) close() {
 // kill goes on with the files as they are, in another folder.
 func (w *world) kill() {
 	w.t.Helper()
+	w.killWith(func(string) {})
+}
+
+// cut is kill by a power cut: what was not synced is there, torn or lost.
+func (w *world) cut() {
+	w.t.Helper()
+	w.s.mu.Lock()
+	unsynced := slices.Clone(w.s.unsynced)
+	w.s.mu.Unlock()
+	w.killWith(func(dir string) {
+		for _, state := range unsynced {
+			path := filepath.Join(dir, waitingFolder, filepath.Base(w.s.changes(state)))
+			switch w.random.IntN(3) {
+			case 0:
+				testenv.Must(0, os.Remove(path))
+			case 1:
+				testenv.Must(0, os.Truncate(path, int64(w.random.IntN(200))))
+			}
+		}
+	})
+}
+
+func (w *world) killWith(spoil func(dir string)) {
+	w.t.Helper()
 	dir := w.t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(w.dir)); err != nil {
 		w.t.Fatal(err)
@@ -162,6 +186,7 @@ func (w *world) kill() {
 	if err := os.RemoveAll(filepath.Join(dir, "lock")); err != nil {
 		w.t.Fatal(err)
 	}
+	spoil(dir)
 	old, log := w.st, w.s.log
 	w.dir = dir
 	w.open()
@@ -253,6 +278,7 @@ func (w *world) restore(at time.Time) {
 	if err != nil {
 		w.t.Fatalf("as of %v: %v", at, err)
 	}
+	restored.Sums = nil
 	want := w.had[len(w.had)-1]
 	if !at.IsZero() {
 		i, _ := slices.BinarySearchFunc(w.had, at, func(m moment, at time.Time) int {
