@@ -25,6 +25,7 @@ type competition struct {
 	State    string  `json:"state"`
 	AsOf     *string `json:"as_of"`
 	Revision int     `json:"revision"`
+	Changed  *string `json:"changed_at"`
 	Me       *struct {
 		Rank  int64  `json:"rank"`
 		Score int64  `json:"score"`
