@@ -111,7 +111,7 @@ func cover(hours []span, state uint64) (best span, ok bool) {
 
 // Begun is a generation that a target has.
 type Begun struct {
-	// Generation is zero but for its place if its object is missing or damaged.
+	// Generation has at most its ID if its object is missing or damaged.
 	Generation
 	Number uint64
 	// Err is why its object can't be read, or why nobody knows where the others are; nil if it can.
@@ -147,12 +147,11 @@ func Generations(ctx context.Context, t Target) ([]*Begun, error) {
 		list = append(list, b)
 	}
 	for number := last + 1; ; number++ {
-		b := &Begun{Number: number}
-		err := readJSON(ctx, t, GenerationObject(number), &b.Generation)
+		_, err := read(ctx, t, GenerationObject(number), 1)
 		if errors.Is(err, ErrNotFound) {
 			return list, nil
 		}
-		if err != nil && !gone(err) {
+		if err != nil {
 			return nil, err
 		}
 		if number > last+mostUnlisted {
@@ -162,7 +161,8 @@ func Generations(ctx context.Context, t Target) ([]*Begun, error) {
 		if err != nil {
 			return nil, err
 		}
-		if b, err = generation(ctx, t, number, one); err != nil {
+		b, err := generation(ctx, t, number, one)
+		if err != nil {
 			return nil, err
 		}
 		// It may have been begun a moment ago, or an hour ago on a target whose lists are late.
@@ -246,7 +246,7 @@ func Describe(ctx context.Context, t Target) (chains []Chain, err error) {
 func describe(ctx context.Context, t Target, b *Begun, all []*Begun) (Chain, error) {
 	l, place := b.list, b.place
 	c := Chain{Number: b.Number, Generation: b.Generation, Objects: l.objects, Bytes: l.bytes}
-	if b.ID == "" {
+	if b.BeganAt.IsZero() {
 		c.Missing = GenerationObject(b.Number)
 	}
 	for _, first := range l.fulls {

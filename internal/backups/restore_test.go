@@ -516,6 +516,10 @@ func TestDescribe(t *testing.T) {
 	if got := testenv.Must(backups.Describe(t.Context(), w.target))[0]; got.Missing != c.Each(c.State()-1) || got.Last.After(c.States[c.State()-3].Time) {
 		t.Errorf("with a gap: %+v", got)
 	}
+	w.target.Replace(backups.GenerationObject(1), nil)
+	if got := testenv.Must(backups.Describe(t.Context(), w.target))[0]; got.Missing != backups.GenerationObject(1) || len(got.Fulls) != 2 {
+		t.Errorf("with a damaged object of the generation: %+v", got)
+	}
 }
 
 // hostile encodes an object that leads from the first state to the second, and says something else.

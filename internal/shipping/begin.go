@@ -49,7 +49,7 @@ type base struct {
 	sums []ltx.Checksum
 }
 
-// baseHeader is the first line of the file of a base; 8 bytes for each page follow, the highest first.
+// baseHeader is the first line of the file of a base; the checksums of the pages follow, 8 bytes each, big-endian.
 type baseHeader struct {
 	To string `json:"to"`
 	backups.Base
@@ -76,7 +76,7 @@ func KeepBase(folder *stores.Folder, from string, r backups.Restored) error {
 
 // write writes the file of a base, which survives a loss of power.
 func (b *base) write(dir string) error {
-	return writeSynced(filepath.Join(dir, baseFile), func(to io.Writer) error {
+	return stores.WriteSynced(filepath.Join(dir, baseFile), func(to io.Writer) error {
 		out := bufio.NewWriter(to)
 		if err := json.NewEncoder(out).Encode(b.baseHeader); err != nil {
 			return err
@@ -286,7 +286,7 @@ func (s *Shipper) beginChain(ctx context.Context, first start, upon *base) error
 
 // beginUpon measures the database, and writes the pages that differ from a base as the changes to its second state.
 func (s *Shipper) beginUpon(c *chain, upon *base, changes stores.Changes, pages uint32, page func(int64, []byte) error) error {
-	return writeSynced(s.changes(c.state), func(to io.Writer) error {
+	return stores.WriteSynced(s.changes(c.state), func(to io.Writer) error {
 		encoder, err := ltx.NewEncoder(to)
 		if err != nil {
 			return err
@@ -319,7 +319,7 @@ func (s *Shipper) spool(c *chain, full *backups.Full, changes stores.Changes, pa
 		first, pages = first+uint32(len(pages)/stores.PageSize), pages[:0]
 		full.Bytes += int64(len(part))
 		full.Parts++
-		return writeSynced(s.spooledPart(full.Parts-1), func(to io.Writer) error {
+		return stores.WriteSynced(s.spooledPart(full.Parts-1), func(to io.Writer) error {
 			_, err := to.Write(part)
 			return err
 		})
@@ -456,26 +456,8 @@ func (s *Shipper) claim(ctx context.Context, first start) (uint64, error) {
 	}
 }
 
-// writeSynced writes a file that is complete or not there, also after a loss of power.
-func writeSynced(path string, write func(io.Writer) error) error {
-	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	if err = write(file); err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return err
-	}
-	return stores.SyncDir(filepath.Dir(path))
-}
-
 func writeJSON(path string, value any) error {
-	return writeSynced(path, func(to io.Writer) error { return json.NewEncoder(to).Encode(value) })
+	return stores.WriteSynced(path, func(to io.Writer) error { return json.NewEncoder(to).Encode(value) })
 }
 
 // remove removes a file, if it is there.

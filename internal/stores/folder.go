@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -212,16 +213,21 @@ func noRights(err error) error {
 	return fmt.Errorf("can't be used: the account that runs stepboard must be able to read and write it and its files: %w", err)
 }
 
-// WriteFile writes a file of the folder that only this account can read. After a loss of power it is
-// complete, or as before.
+// WriteFile writes a file of the folder, as WriteSynced.
 func (f *Folder) WriteFile(name, text string) error {
-	path := f.Path(name)
+	return WriteSynced(f.Path(name), func(to io.Writer) error {
+		_, err := io.WriteString(to, text)
+		return err
+	})
+}
+
+// WriteSynced writes a file that only this account can read. After a loss of power it is complete, or as before.
+func WriteSynced(path string, write func(io.Writer) error) error {
 	file, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = file.WriteString(text)
-	if err == nil {
+	if err = write(file); err == nil {
 		err = file.Sync()
 	}
 	if err := errors.Join(err, file.Close()); err != nil {
@@ -230,5 +236,5 @@ func (f *Folder) WriteFile(name, text string) error {
 	if err := os.Rename(path+".new", path); err != nil {
 		return err
 	}
-	return SyncDir(f.Dir)
+	return SyncDir(filepath.Dir(path))
 }

@@ -69,7 +69,7 @@ func (d *disks) load(round int64) {
 	}
 	d.each(func(client *http.Client) bool {
 		asked := time.Now()
-		copies, err := d.copies(client)
+		copies, err := d.copies(client, d.p)
 		if copies {
 			d.mu.Lock()
 			d.fine = asked
@@ -79,9 +79,9 @@ func (d *disks) load(round int64) {
 	})
 }
 
-// copies asks the service whether it copies.
-func (d *disks) copies(client *http.Client) (bool, error) {
-	status, text, err := harness.Request(d.t.Context(), client, "", "GET", d.p.URL+"/readyz", "")
+// copies asks a service whether it copies.
+func (d *disks) copies(client *http.Client, p *testenv.Command) (bool, error) {
+	status, text, err := harness.Request(d.t.Context(), client, "", "GET", p.URL+"/readyz", "")
 	return err == nil && status == http.StatusOK && !strings.Contains(text, `"backup"`), err
 }
 
@@ -136,10 +136,10 @@ func (d *disks) check() {
 	}
 }
 
-// await waits until the service says that it copies, or that it does not.
-func (d *disks) await(copies bool) {
+// await waits until a service says that it copies, or that it does not.
+func (d *disks) await(p *testenv.Command, copies bool) {
 	testenv.Eventually(d.t, fmt.Sprintf("it copies: %v", copies), func() bool {
-		got, err := d.copies(http.DefaultClient)
+		got, err := d.copies(http.DefaultClient, p)
 		return err == nil && got == copies
 	})
 }
@@ -170,17 +170,14 @@ func (d *disks) trouble(kind int) {
 	switch kind {
 	case 0: // the disk is taken away, and comes back
 		move(path, aside)
-		d.await(false)
+		d.await(d.p, false)
 		move(aside, path)
 	case 1: // it leaves the folder below, in which another service begins
 		move(path, aside)
 		other := testenv.ServeFolder(d.t, filepath.Join(d.t.TempDir(), "other"), d.settings...)
-		testenv.Eventually(d.t, "the other one copies", func() bool {
-			_, text, err := harness.Request(d.t.Context(), http.DefaultClient, "", "GET", other.URL+"/readyz", "")
-			return err == nil && !strings.Contains(text, `"backup"`)
-		})
+		d.await(other, true)
 		other.Stop()
-		d.await(false)
+		d.await(d.p, false)
 		if err := os.RemoveAll(path); err != nil {
 			d.t.Fatal(err)
 		}
@@ -189,7 +186,7 @@ func (d *disks) trouble(kind int) {
 		if err := os.RemoveAll(path); err != nil {
 			d.t.Fatal(err)
 		}
-		d.await(false)
+		d.await(d.p, false)
 		d.mu.Lock()
 		d.fine = time.Time{}
 		d.mu.Unlock()
@@ -199,7 +196,7 @@ func (d *disks) trouble(kind int) {
 		if stdout, stderr, status := testenv.Run(d.t, "backups", "begin", d.to); status != 0 {
 			d.t.Fatal(stdout, stderr)
 		}
-		d.await(true)
+		d.await(d.p, true)
 	}
 }
 
@@ -229,12 +226,12 @@ func TestDisksAreLost(t *testing.T) {
 		}
 		d.load(round + 1)
 		if kind < 3 && round > 0 {
-			d.await(true)
+			d.await(d.p, true)
 			d.trouble(kind)
 		}
 		d.awaitAccepted(rng.IntN(2000))
 		if missing {
-			if copies, _ := d.copies(http.DefaultClient); copies {
+			if copies, _ := d.copies(http.DefaultClient, d.p); copies {
 				t.Error("it copies to a folder that is not there")
 			}
 		}
