@@ -35,15 +35,17 @@ func (w *world) lose(at time.Time) {
 	testenv.Must(0, errors.Join(log.Close(), old.Close()))
 }
 
-// away is some steps in which the target can't be reached, has become another one or is served a lie, while the
-// folder goes on. Each of them says so.
+// away is some steps in which the target can't be reached, is full, has become another one or is served a lie, while
+// the folder goes on. Each of them says so.
 func (w *world) away() {
 	w.t.Helper()
 	objects := w.target.objects
-	switch w.random.IntN(3) {
+	switch w.random.IntN(4) {
 	case 0:
 		w.target.set(func() { w.target.fail = errors.New("away") })
 	case 1:
+		w.target.set(func() { w.target.full = errors.New("full") })
+	case 2:
 		w.target.set(func() { w.target.objects = make(map[string][]byte) })
 	default:
 		w.target.set(func() {
@@ -64,7 +66,7 @@ func (w *world) away() {
 	if len(w.target.objects) != written {
 		w.t.Error("something was written")
 	}
-	w.target.set(func() { w.target.fail, w.target.objects = nil, objects })
+	w.target.set(func() { w.target.fail, w.target.full, w.target.objects = nil, nil, objects })
 	for w.s.Status().WaitingBytes > 0 || w.s.Status().Generation == 0 {
 		w.step()
 	}

@@ -2,6 +2,7 @@ package shipping
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -30,6 +31,7 @@ type memory struct {
 	mu      sync.Mutex
 	objects map[string][]byte
 	fail    error // of all calls
+	full    error // of those that write
 	lose    bool  // the answers to writes that are done
 	local   bool
 	writes  int
@@ -44,8 +46,8 @@ func (m *memory) Create(_ context.Context, name string, from io.ReadSeeker, size
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.fail != nil {
-		return m.fail
+	if err := cmp.Or(m.fail, m.full); err != nil {
+		return err
 	}
 	if _, ok := m.objects[name]; ok {
 		return backups.ErrExists

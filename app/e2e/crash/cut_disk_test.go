@@ -150,6 +150,14 @@ func (d *disk) call(t *testing.T, c *traceCall) {
 		if f := d.files[from]; f != nil {
 			d.rename(renaming{c.end, from, to, f})
 		}
+	case "link", "linkat":
+		n := 0
+		if c.name == "linkat" {
+			n = 1
+		}
+		if f := d.files[c.path(n)]; f != nil { // which has both names from now on
+			d.rename(renaming{c.end, "", c.path(2*n + 1), f})
+		}
 	case "unlink", "unlinkat":
 		n := 0
 		if c.name == "unlinkat" {

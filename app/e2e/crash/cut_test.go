@@ -113,6 +113,8 @@ type sent struct {
 // cutLoad is users who set registers.
 type cutLoad struct {
 	t *testing.T
+	// settings are more settings of the process.
+	settings []string
 	// failing says that syncs fail meanwhile, and commands may, too.
 	failing bool
 	// answers counts the good ones, and refusals those with 503.
@@ -492,7 +494,7 @@ func underLoad(t *testing.T, root string, l *cutLoad, options ...string) *record
 		if day > 0 {
 			command = strace(trace, options...)
 		}
-		p := testenv.ServeFolderIn(t, command, dir, asFlags(cutSettings())...)
+		p := testenv.ServeFolderIn(t, command, dir, append(asFlags(cutSettings()), l.settings...)...)
 		enough := l.answers.Load() + 500
 		var commands sync.WaitGroup
 		commands.Go(func() {
@@ -563,4 +565,33 @@ func TestSoakPowerCutAfterFailedSyncs(t *testing.T) {
 		t.Error("no call was refused")
 	}
 	r.survives(t, testenv.Rounds(40, 3000))
+}
+
+// The power is cut while a process copies its data folder. Another one goes on with what both disks have kept, and what is
+// restored from the copies then is all that was acknowledged.
+func TestSoakPowerCutWithCopies(t *testing.T) {
+	needStrace(t)
+	t.Parallel()
+	copying := func(root string) []string {
+		return []string{"--backup.to=file://" + filepath.Join(root, "copies"), "--backup.interval=" + diskInterval.String()}
+	}
+	root := t.TempDir()
+	r := underLoad(t, root, &cutLoad{settings: copying(root)})
+	d := newDisk(root)
+	for c := range r.cuts(t, randomly(t), d, testenv.Rounds(8, 400)) {
+		restored := filepath.Join(t.TempDir(), "data")
+		p := testenv.ServeFolder(t, filepath.Join(c.root, "data"), append(asFlags(cutSettings()), copying(c.root)...)...)
+		testenv.Eventually(t, "it copies", func() bool {
+			status, text := harness.Get(t, p.Process, "/readyz")
+			return status == http.StatusOK && !strings.Contains(text, `"backup"`)
+		})
+		p.Kill()
+		if _, stderr, status := testenv.Run(t, "restore", "--from=file://"+filepath.Join(c.root, "copies"), "--data="+restored, "--no-erasures"); status != 0 {
+			t.Fatalf("the power is cut at line %d of %d: %s", c.line, r.lines, stderr)
+		}
+		if problems := checkCut(t, restored, c.acknowledged); problems != nil {
+			t.Fatalf("the power is cut at line %d of %d: %s\n%s", c.line, r.lines, strings.Join(problems, "\n"), p.Log())
+		}
+	}
+	d.checkNow(t)
 }

@@ -9,28 +9,37 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"stepboard/app/e2e/harness"
+	"stepboard/internal/backups/backupstest"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 )
 
 // disks is a service on a data folder whose disk is lost again and again, and what must be left of it.
 type disks struct {
-	t        *testing.T
-	dir, to  string
-	settings []string
-	p        *testenv.Command
+	t       *testing.T
+	dir, to string
+	// target are the settings of what is copied to, and settings all.
+	target, settings []string
+	p                *testenv.Command
+	// troubles happen to the target while the service runs, and missing to one that is not there at a start, until the
+	// returned function is called.
+	troubles []func()
+	missing  func() (back func())
 
 	mu sync.Mutex
 	// accepted are the totals that each user was promised, and when. Later totals are larger.
 	accepted map[models.UserID][]promise
 	// fine is when the service was last asked whether it copies, and said so; zero before.
 	fine time.Time
-	stop chan struct{}
-	wg   sync.WaitGroup
+	// copied says that it ever said so.
+	copied bool
+	stop   chan struct{}
+	wg     sync.WaitGroup
 
 	restored string // what the last restore has said
 }
@@ -72,7 +81,7 @@ func (d *disks) load(round int64) {
 		copies, err := d.copies(client, d.p)
 		if copies {
 			d.mu.Lock()
-			d.fine = asked
+			d.fine, d.copied = asked, true
 			d.mu.Unlock()
 		}
 		return err == nil
@@ -111,7 +120,7 @@ func (d *disks) lose() {
 
 // restore restores the folder, and returns false if nothing had to be there.
 func (d *disks) restore() bool {
-	stdout, stderr, status := testenv.Run(d.t, "restore", "--from="+d.to, "--data="+d.dir, "--no-erasures")
+	stdout, stderr, status := testenv.Run(d.t, append([]string{"restore", "--from=" + d.to, "--data=" + d.dir, "--no-erasures"}, d.target...)...)
 	if status != 0 && !d.fine.IsZero() {
 		d.t.Fatalf("the service copied at %v, and nothing can be restored: %s", d.fine, stderr)
 	}
@@ -158,96 +167,197 @@ func (d *disks) awaitAccepted(more int) {
 	testenv.Eventually(d.t, "totals are accepted", func() bool { return count() >= before+more })
 }
 
-// trouble does something to the target while the service runs.
-func (d *disks) trouble(kind int) {
-	aside := d.to[len("file://"):] + ".aside"
-	path := d.to[len("file://"):]
-	move := func(from, to string) {
-		if err := os.Rename(from, to); err != nil {
-			d.t.Fatal(err)
-		}
+// newDisks returns a service on a data folder that copies to a target.
+func newDisks(t *testing.T, to string, target ...string) *disks {
+	t.Helper()
+	d := &disks{
+		t: t, dir: filepath.Join(t.TempDir(), "data"), to: to, target: target, accepted: make(map[models.UserID][]promise),
 	}
-	switch kind {
-	case 0: // the disk is taken away, and comes back
-		move(path, aside)
-		d.await(d.p, false)
-		move(aside, path)
-	case 1: // it leaves the folder below, in which another service begins
-		move(path, aside)
-		other := testenv.ServeFolder(d.t, filepath.Join(d.t.TempDir(), "other"), d.settings...)
-		d.await(other, true)
-		other.Stop()
-		d.await(d.p, false)
-		if err := os.RemoveAll(path); err != nil {
-			d.t.Fatal(err)
-		}
-		move(aside, path)
-	case 2: // it is emptied on purpose
-		if err := os.RemoveAll(path); err != nil {
-			d.t.Fatal(err)
-		}
-		d.await(d.p, false)
-		d.mu.Lock()
-		d.fine = time.Time{}
-		d.mu.Unlock()
-		if err := os.Mkdir(path, 0o700); err != nil {
-			d.t.Fatal(err)
-		}
-		if stdout, stderr, status := testenv.Run(d.t, "backups", "begin", d.to); status != 0 {
-			d.t.Fatal(stdout, stderr)
-		}
-		d.await(d.p, true)
-	}
+	d.settings = append([]string{
+		"--auth.hs256_secret=" + harness.Secret, "--boards=[{" + harness.Steps + "}]", "--backup.to=" + to, "--backup.interval=" + diskInterval.String(),
+		"--limits.user_per_minute=0", "--limits.address_per_minute=0",
+	}, target...)
+	return d
 }
 
-// Rounds of load, in which the disk of the data folder is lost at any moment from the first second on, and what
-// is copied to is taken away, exchanged or emptied, also at a start. As long as the service says that it copies,
-// nothing is lost that was acknowledged an interval and a half before.
-func TestDisksAreLost(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	rng := randomly(t)
-	d := &disks{t: t, dir: filepath.Join(root, "data"), to: "file://" + filepath.Join(root, "copies"), accepted: make(map[models.UserID][]promise)}
-	d.settings = []string{
-		"--auth.hs256_secret=" + harness.Secret, "--boards=[{" + harness.Steps + "}]", "--backup.to=" + d.to, "--backup.interval=" + diskInterval.String(),
-		"--limits.user_per_minute=0", "--limits.address_per_minute=0",
+// beginAnew says that copies begin anew at a target that somebody has emptied.
+func (d *disks) beginAnew() {
+	d.await(d.p, false)
+	d.mu.Lock()
+	d.fine = time.Time{}
+	d.mu.Unlock()
+	if stdout, stderr, status := testenv.Run(d.t, append([]string{"backups", "begin", d.to}, d.target...)...); status != 0 {
+		d.t.Fatal(stdout, stderr)
 	}
-	for round := range int64(testenv.Rounds(5, 90)) {
-		kind := rng.IntN(8)
-		missing := round > 0 && kind == 3
-		if missing { // at the start
-			if err := os.Rename(filepath.Join(root, "copies"), filepath.Join(root, "aside")); err != nil {
-				t.Fatal(err)
-			}
+	d.await(d.p, true)
+}
+
+// rounds lets the disk be lost so often.
+func (d *disks) rounds(n int) {
+	rng := randomly(d.t)
+	for round := range int64(n) {
+		// The last kinds do nothing: mostly the target is there.
+		kind := rng.IntN(len(d.troubles) + 4)
+		missing, back := round > 0 && kind == len(d.troubles), func() {}
+		if missing {
+			back = d.missing()
 		}
 		d.serve()
 		if round > 0 {
 			d.check()
 		}
 		d.load(round + 1)
-		if kind < 3 && round > 0 {
+		if kind < len(d.troubles) && round > 0 {
 			d.await(d.p, true)
-			d.trouble(kind)
+			d.troubles[kind]()
 		}
 		d.awaitAccepted(rng.IntN(2000))
 		if missing {
 			if copies, _ := d.copies(http.DefaultClient, d.p); copies {
-				t.Error("it copies to a folder that is not there")
+				d.t.Error("it copies to a target that is not there")
 			}
 		}
 		d.lose()
-		if missing {
-			if err := os.Rename(filepath.Join(root, "aside"), filepath.Join(root, "copies")); err != nil {
-				t.Fatal(err)
-			}
-		}
+		back()
 		if !d.restore() {
 			clear(d.accepted)
 		}
 	}
 	d.serve()
 	d.check()
-	if d.fine.IsZero() {
-		t.Error("it never said that it copies")
+	if !d.copied {
+		d.t.Error("it never said that it copies")
 	}
+	d.p.Stop()
+}
+
+func rename(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Rounds of load, in which the disk of the data folder is lost at any moment from the first second on, and the disk
+// that is copied to is taken away, exchanged, emptied, full or slow, or not there at a start. As long as the service says that
+// it copies, nothing is lost that was acknowledged an interval and a half before.
+func TestDisksAreLost(t *testing.T) {
+	onDisk(t, func(t *testing.T, disk string) {
+		mount(t, disk, "-t", "tmpfs", "-o", "size=64m", "tmpfs")
+		path, aside := filepath.Join(disk, "copies"), filepath.Join(disk, "aside")
+		d := newDisks(t, "file://"+path)
+		away := func() (back func()) {
+			rename(t, path, aside)
+			return func() { rename(t, aside, path) }
+		}
+		d.missing = away
+		d.troubles = []func(){
+			func() { // it is taken away, and comes back
+				back := away()
+				d.await(d.p, false)
+				back()
+			},
+			func() { // it leaves the folder below, in which another service begins
+				back := away()
+				other := testenv.ServeFolder(t, filepath.Join(t.TempDir(), "other"), d.settings...)
+				d.await(other, true)
+				other.Stop()
+				d.await(d.p, false)
+				if err := os.RemoveAll(path); err != nil {
+					t.Fatal(err)
+				}
+				back()
+			},
+			func() { // it is emptied on purpose
+				if err := os.RemoveAll(path); err != nil {
+					t.Fatal(err)
+				}
+				d.await(d.p, false)
+				if err := os.Mkdir(path, 0o700); err != nil {
+					t.Fatal(err)
+				}
+				d.beginAnew()
+			},
+			func() { // it is full
+				makeRoom := fillDisk(t, disk)
+				d.await(d.p, false)
+				makeRoom()
+			},
+			func() { // each object takes longer than one may wait for it
+				needStrace(t)
+				fast := inject(t, d.p, "linkat", "delay_enter=2s")
+				d.await(d.p, false)
+				fast(syscall.SIGINT)
+			},
+		}
+		d.rounds(testenv.Rounds(5, 90))
+	})
+}
+
+// Likewise, with S3 that refuses, loses answers, answers late, or is emptied.
+func TestSoakDisksAreLostBesideS3(t *testing.T) {
+	t.Parallel()
+	s3 := backupstest.NewS3(t)
+	o := s3.Options("steps")
+	d := newDisks(t, o.To, "--backup.endpoint="+o.Endpoint, "--backup.region="+o.Region, "--backup.access_key="+o.AccessKey, "--backup.secret_key="+o.SecretKey)
+	d.missing = s3.Hold
+	for _, faults := range []backupstest.Faults{{Refuse: 1 << 30}, {LoseAnswers: 20}, {ListsLate: true}} {
+		d.troubles = append(d.troubles, func() {
+			s3.Fail(faults)
+			defer s3.Fail(backupstest.Faults{})
+			if faults.Refuse > 0 {
+				d.await(d.p, false)
+			} else {
+				d.awaitAccepted(500)
+			}
+		})
+	}
+	d.troubles = append(d.troubles, func() {
+		release := s3.Hold()
+		d.await(d.p, false)
+		release()
+	}, func() {
+		target := s3.Target(t, "steps")
+		for _, object := range testenv.Must(target.List(t.Context(), "")) {
+			testenv.Must(0, target.Delete(t.Context(), object.Name))
+		}
+		d.beginAnew()
+	})
+	d.rounds(testenv.Rounds(4, 60))
+}
+
+// A process whose target hangs ends in an orderly way all the same, and keeps what it could not copy.
+func TestATargetThatHangs(t *testing.T) {
+	needStrace(t)
+	t.Parallel()
+	d := newDisks(t, "file://"+filepath.Join(t.TempDir(), "copies"))
+	d.serve()
+	d.await(d.p, true)
+	goesOn := inject(t, d.p, "linkat", "delay_enter=600s") // longer than the test may take
+	d.load(1)
+	d.await(d.p, false)
+	close(d.stop)
+	d.wg.Wait()
+	if err := syscall.Kill(d.p.PID(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	// Its thread that hangs stays until the system lets it go; all else has ended then.
+	testenv.Eventually(t, "the process has ended", func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.p.PID()))
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
+	goesOn(syscall.SIGKILL) // it has not noticed that the thread is dead
+	if status := d.p.Interrupt(); status != 0 {
+		t.Errorf("status %d: %s", status, d.p.Log())
+	}
+	d.serve()
+	d.await(d.p, true)
+	d.p.Kill()
+	if err := os.RemoveAll(d.dir); err != nil {
+		t.Fatal(err)
+	}
+	d.fine = time.Now()
+	d.restore()
+	d.serve()
+	d.check()
 }

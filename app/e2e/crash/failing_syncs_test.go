@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -19,8 +20,16 @@ import (
 // failSyncs lets each sync of a file in a process fail, until the returned function is called.
 func failSyncs(t *testing.T, p *testenv.Command, path string) (end func()) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "strace", "-f", "-p", strconv.Itoa(p.PID()), "-P", path, "-o", filepath.Join(t.TempDir(), "trace"),
-		"-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:error=EIO")
+	interrupt := inject(t, p, "fsync,fdatasync", "error=EIO", "-P", path)
+	return func() { interrupt(syscall.SIGINT) }
+}
+
+// inject does something to each of some calls of a process, by strace with more options, until the returned function ends it by a
+// signal.
+func inject(t *testing.T, p *testenv.Command, calls, fault string, options ...string) (end func(os.Signal)) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "strace", append([]string{"-f", "-p", strconv.Itoa(p.PID()), "-o", filepath.Join(t.TempDir(), "trace"),
+		"-e", "trace=" + calls, "-e", "inject=" + calls + ":" + fault}, options...)...)
 	stderr := testenv.Must(cmd.StderrPipe())
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -32,8 +41,8 @@ func failSyncs(t *testing.T, p *testenv.Command, path string) (end func()) {
 		for lines.Scan() {
 		}
 	}()
-	return func() {
-		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+	return func(by os.Signal) {
+		if err := cmd.Process.Signal(by); err != nil {
 			t.Error(err)
 		}
 		_ = cmd.Wait() // it ends with the signal

@@ -35,23 +35,28 @@ func Overlay(t testing.TB, patch string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, name, _ := strings.Cut(string(text), "+++ b/")
-	name, _, _ = strings.Cut(name, "\n")
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	original, dir := filepath.Join(root, name), t.TempDir()
-	source, err := os.ReadFile(original)
-	if err != nil {
-		t.Fatal(err)
-	}
-	patched := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(patched), 0o750); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(patched, source, 0o600); err != nil {
-		t.Fatal(err)
+	dir, replaced := t.TempDir(), make(map[string]string)
+	for line := range strings.Lines(string(text)) {
+		name, ok := strings.CutPrefix(strings.TrimSpace(line), "+++ b/")
+		if !ok {
+			continue
+		}
+		original, patched := filepath.Join(root, name), filepath.Join(dir, name)
+		source, err := os.ReadFile(original)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Dir(patched), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(patched, source, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		replaced[original] = patched
 	}
 	full, err := filepath.Abs(patch)
 	if err != nil {
@@ -64,11 +69,11 @@ func Overlay(t testing.TB, patch string) string {
 		t.Fatalf("%s: %v\n%s", patch, err, out)
 	}
 	file := filepath.Join(dir, "overlay.json")
-	replaced, err := json.Marshal(map[string]any{"Replace": map[string]string{original: patched}})
+	overlay, err := json.Marshal(map[string]any{"Replace": replaced})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, replaced, 0o600); err != nil {
+	if err := os.WriteFile(file, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return file

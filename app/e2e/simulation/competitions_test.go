@@ -30,6 +30,9 @@ type competitions struct {
 	members map[models.GroupRow][]models.RowID
 	// looked says when a replica was last asked for a standing, by its clock.
 	looked map[string]time.Time
+	// decisions counts what operators have decided about scores, and what else may change an archived day: each once
+	// when it begins, and once when it ends.
+	decisions int
 }
 
 // definition is what a backend has said of a competition. Its groups are nil if they stay.
@@ -49,6 +52,8 @@ type competition struct {
 	unsure bool
 	// final is the first final standing; nil unless a round without faults has made it.
 	final *expectedStanding
+	// decisions is how many there were when it became final.
+	decisions int
 }
 
 func newCompetitions(seed uint64) competitions {
@@ -335,6 +340,7 @@ func (w *world) lookAtCompetition(f models.Competition) {
 			w.failf("%s has revision %d", f.ID, f.Revision)
 		}
 		w.model.outcomes[fmt.Sprintf("competition.final %s %d", f.ID, f.Revision)]++
+		c.decisions = w.decisions()
 	}
 	if was.Revision > 0 {
 		return
@@ -739,11 +745,57 @@ func allLines[T fmt.Stringer](ctx context.Context, w *world, r *replica, token, 
 	}
 }
 
-// checkFinals checks that all competitions are final, once all of their days are archived.
+// deciding notes a decision about scores, which ends when the returned function is called.
+func (w *world) deciding() (done func()) {
+	w.competing.decisions++
+	return func() { w.competing.decisions++ }
+}
+
+// decisions returns how often something has happened that may change an archived day.
+func (w *world) decisions() int {
+	return w.competing.decisions + len(w.model.erasures) + w.servers
+}
+
+// meddle lets operators decide about scores of competitions whose days are all archived, before they become final.
+func (w *world) meddle() {
+	others := w.random
+	w.random = w.competing.random
+	defer func() { w.random = others }()
+	for _, c := range w.competing.list() {
+		r := w.replicas[w.random.IntN(len(w.replicas))]
+		archived := c.Revision == 0
+		for day := c.First; day <= c.Last; day++ {
+			archived = archived && w.model.archived[day]
+		}
+		if !archived || r.app == nil || w.random.IntN(3) == 0 {
+			continue
+		}
+		a := action{"correct", 1, false, func(w *world, ctx context.Context, r *replica) {
+			w.correctDay(ctx, r, w.person(), c.First+models.Date(w.random.IntN(int(c.Last-c.First)+1)))
+		}}
+		held := slices.DeleteFunc(w.heldRows(), func(h models.Hold) bool { return h.Day < c.First || h.Day > c.Last })
+		if len(held) > 0 && w.random.IntN(3) > 0 {
+			a = action{"decide about a held total", 1, false, func(w *world, ctx context.Context, r *replica) {
+				w.decide(ctx, r, held[w.random.IntN(len(held))])
+			}}
+		}
+		w.take(r, a, plan{})
+		if w.random.IntN(2) == 0 {
+			w.takeRound(r, "holds")
+			w.lookAtHolds()
+		}
+	}
+}
+
+// checkFinals checks that all competitions are final, once all of their days are archived, and that none of their days
+// has changed since but by a later decision. A queue may apply late what was uploaded before.
 func (w *world) checkFinals() {
 	for _, c := range w.competing.list() {
-		if c.Revision != 1 {
+		switch {
+		case c.Revision != 1:
 			w.failf("%s ended on %s and has revision %d", c.ID, c.Last, c.Revision)
+		case c.ChangedAt != nil && c.decisions == w.decisions() && !w.queued:
+			w.failf("a day of %s has changed since it became final, and nobody has decided anything since", c.ID)
 		}
 	}
 }

@@ -114,11 +114,13 @@ func (w *world) uploadHeld(ctx context.Context, r *replica) {
 }
 
 func (w *world) decideHeld(ctx context.Context, r *replica) {
-	rows := w.heldRows()
-	if len(rows) == 0 {
-		return
+	if rows := w.heldRows(); len(rows) > 0 {
+		w.decide(ctx, r, rows[w.random.IntN(len(rows))])
 	}
-	h := rows[w.random.IntN(len(rows))]
+}
+
+// decide decides about a held total.
+func (w *world) decide(ctx context.Context, r *replica, h models.Hold) {
 	state, call, score := models.HoldReleased, "release", h.Score
 	if w.random.IntN(2) == 0 {
 		state, call = models.HoldRejected, "reject"
@@ -138,6 +140,7 @@ func (w *world) decideHeld(ctx context.Context, r *replica) {
 		}
 	}
 	body := fmt.Sprintf(`{"reason":"a test","score":%d}`, score)
+	defer w.deciding()()
 	got := w.call(ctx, r, w.token("operator", auth.ScopeAdmin), "POST", fmt.Sprintf("/v1/admin/holds/%d/%s", h.ID, call), body)
 	swept := user == "" && got.status == http.StatusNotFound
 	if !got.unknown() && got.status != want && !swept {

@@ -687,7 +687,10 @@ func (w *world) replaceMembers(ctx context.Context, r *replica) {
 }
 
 func (w *world) correct(ctx context.Context, r *replica) {
-	user, day := w.person(), w.someDay()
+	w.correctDay(ctx, r, w.person(), w.someDay())
+}
+
+func (w *world) correctDay(ctx context.Context, r *replica, user models.UserID, day models.Date) {
 	body := map[string]any{"board": "steps", "user_id": user, "kind": "exclude", "reason": "a test", "message": "about " + string(user), "date": day.String()}
 	switch w.random.IntN(4) {
 	case 0:
@@ -696,6 +699,7 @@ func (w *world) correct(ctx context.Context, r *replica) {
 		body["kind"], body["score"] = "set", w.points()
 	}
 	before := len(w.model.corrections)
+	defer w.deciding()()
 	got := w.call(ctx, r, w.token("operator", auth.ScopeAdmin), "POST", "/v1/admin/corrections", string(must(json.Marshal(body))))
 	w.lookAtCorrections()
 	made := len(w.model.corrections) - before
@@ -718,6 +722,7 @@ func (w *world) lift(ctx context.Context, r *replica) {
 		return
 	}
 	i := held[w.random.IntN(len(held))]
+	defer w.deciding()()
 	path := fmt.Sprintf("/v1/admin/corrections/%d/lift", w.model.corrections[i].ID)
 	got := w.call(ctx, r, w.token("operator", auth.ScopeAdmin), "POST", path, `{"reason":"a test"}`)
 	w.lookAtCorrections()

@@ -89,6 +89,7 @@ func (w *world) finish() {
 	for w.clock.Now().Before(w.lastEnd().Add(8 * 24 * time.Hour)) {
 		w.advance(12 * time.Hour)
 		w.refresh()
+		w.meddle()
 		w.followStandings(w.replicas[0])
 		for _, r := range w.replicas {
 			if r.app != nil {
