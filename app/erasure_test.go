@@ -68,7 +68,7 @@ func TestEveryTable(t *testing.T) {
 // applied, and age out.
 var keysOfNobody = []string{
 	"BoardHours", "BoardNow", "LossCheckpoint", "SetsGeneration", "SetsChanging", "UserBegin", "UserCounters", "UserRowBegin", "AddressCalls", "AddressFailures",
-	"Changes", "SetsChanges", "UserCalls", "GroupJoins", "AddressLogins",
+	"Changes", "SetsChanges", "UserCalls", "KeyCalls", "GroupJoins", "AddressLogins",
 	"IngestStream", "IngestCounts", "IngestHorizons", "Tried",
 	"PassedChanges", "Frozen", // an archive run leaves the user out and then drops it
 }

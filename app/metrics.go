@@ -250,6 +250,7 @@ func newLimitCollector(l *limit.Service) prometheus.Collector {
 	const refused = "Calls that were refused because of a rate limit, by limit."
 	return newNumbers("stepboard_limits_",
 		number{"refused_total", refused, counter, of(&s.Users), by("user")},
+		number{"refused_total", refused, counter, of(&s.Keys), by("key")},
 		number{"refused_total", refused, counter, of(&s.Addresses), by("address")},
 		number{"refused_total", refused, counter, of(&s.Failures), by("failure")},
 		number{"refused_total", refused, counter, of(&s.Joins), by("join")},

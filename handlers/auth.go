@@ -86,9 +86,10 @@ type TokenVerifier interface {
 	Verify(token string) (*auth.Caller, error)
 }
 
-// RateLimiter limits the calls of each user and each address. EnterReport limits how many calls
+// RateLimiter limits the calls of each user, key and address. EnterReport limits how many calls
 // about many days a user makes at the same time.
 type RateLimiter interface {
+	KeyLimiter
 	Take(ctx context.Context, user models.UserID, address string) error
 	EnterReport(ctx context.Context, user models.UserID, export bool) (leave func(), err error)
 }

@@ -27,6 +27,12 @@ func (l limits) Take(_ context.Context, user models.UserID, address string) erro
 	return l.record("Take", user, address)
 }
 
+func (l limits) Failing(address string) error { return l.record("Failing", address) }
+
+func (l limits) TakeKey(_ context.Context, id int64, address string) error {
+	return l.record("TakeKey", id, address)
+}
+
 func (l limits) EnterReport(_ context.Context, user models.UserID, export bool) (leave func(), err error) {
 	err = l.record("EnterReport", user, export)
 	return func() { l.calls = append(l.calls, "leave") }, err

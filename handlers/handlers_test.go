@@ -190,6 +190,10 @@ type noLimits struct{}
 
 func (noLimits) Take(context.Context, models.UserID, string) error { return nil }
 
+func (noLimits) Failing(string) error { return nil }
+
+func (noLimits) TakeKey(context.Context, int64, string) error { return nil }
+
 func (noLimits) EnterReport(context.Context, models.UserID, bool) (leave func(), err error) {
 	return func() {}, nil
 }

@@ -19,14 +19,21 @@ const maxPhoneBody = 256 << 10
 // PhoneService takes what phones send to upload addresses.
 type PhoneService interface {
 	AddressService
+	Knows(key string) bool
 	Find(ctx context.Context, key string) (phones.Address, error)
 	Take(ctx context.Context, a phones.Address, body []byte, query string) (phones.Taken, error)
+}
+
+// KeyLimiter limits the calls of each upload address, and those with keys that are none.
+type KeyLimiter interface {
+	Failing(address string) error
+	TakeKey(ctx context.Context, id int64, address string) error
 }
 
 // phoneHandlers serves what phones send.
 type phoneHandlers struct {
 	phones   PhoneService
-	limits   RateLimiter
+	limits   KeyLimiter
 	scores   *scoreHandlers
 	received *prometheus.CounterVec // by form and result
 }
@@ -42,7 +49,7 @@ func isPhoneRoute(path string) bool {
 const aboutForms = "The form is recognised: that of POST /v1/boards/{board}/scores, what Health Auto Export, Health Connect Webhook and iPhone " +
 	"Shortcuts send, and fields steps and date. Only totals of days count, of a day the largest, up to 31 days; other metrics are skipped. " +
 	"What was recognised is no error, even if no day takes it any more: `rejected` says why. " +
-	"Intervals are 422 `not_daily`, and anything else is 422 `not_recognised`."
+	"Days that can't be read don't hold up the others. Intervals are 422 `not_daily`, and anything else is 422 `not_recognised`."
 
 var takeFromPhone = operation{
 	id:          "takeFromPhone",
@@ -86,11 +93,12 @@ type phoneTotals struct {
 type phoneTotal struct {
 	Date  string `json:"date" format:"date" doc:"The day" example:"2026-11-20"`
 	Score int64  `json:"score" doc:"The total" example:"7961"`
+	Held  bool   `json:"held" doc:"Whether it counts only when an operator has looked at it"`
 }
 
 type rejectedPhoneTotal struct {
-	Date   string      `json:"date" format:"date" doc:"The day" example:"2026-11-01"`
-	Code   models.Code `json:"code" enum:"date_closed,date_in_future,score_out_of_range" doc:"Why it was rejected"`
+	Date   *string     `json:"date" format:"date" nullable:"true" doc:"The day; null if it can't be read" example:"2026-11-01"`
+	Code   models.Code `json:"code" enum:"date_closed,date_in_future,score_out_of_range,not_daily,not_recognised" doc:"Why it was rejected"`
 	Detail string      `json:"detail" doc:"What a person should know and do"`
 }
 
@@ -119,12 +127,18 @@ func (h *phoneHandlers) takeByHeader(ctx context.Context, in *phoneHeaderInput) 
 	return h.takeBy(ctx, key, in.RawBody, in.encoded())
 }
 
-// takeBy takes what a phone has sent. A call with a key counts for its user, and one with another text
-// for its network, as calls with bad tokens do.
+// takeBy takes what a phone has sent. A call with a key counts for its address alone: whoever has it must not lock its user
+// out. One with another text counts for its network, as calls with bad tokens do.
 func (h *phoneHandlers) takeBy(ctx context.Context, key string, body []byte, query string) (*statusOutput[phoneTotals], error) {
+	network := callerFrom(ctx).address
+	if !h.phones.Knows(key) { // otherwise it is looked up in SQL, which costs more than a guess may
+		if err := h.limits.Failing(network); err != nil {
+			return nil, err
+		}
+	}
 	address, err := h.phones.Find(ctx, key)
 	if err == nil || models.CodeOf(err) == models.CodeAddressUnknown {
-		if limited := h.limits.Take(ctx, address.UserID, callerFrom(ctx).address); limited != nil {
+		if limited := h.limits.TakeKey(ctx, address.ID, network); limited != nil {
 			err = limited
 		}
 	}
@@ -146,9 +160,9 @@ func (h *phoneHandlers) takeBy(ctx context.Context, key string, body []byte, que
 
 func phoneTotalsOf(taken phones.Taken) phoneTotals {
 	return phoneTotals{
-		Accepted: answersOf(taken.Accepted, func(a ingest.Accepted) phoneTotal { return phoneTotal{a.Date.String(), a.Score} }),
-		Rejected: answersOf(taken.Rejected, func(r phones.Rejected) rejectedPhoneTotal {
-			return rejectedPhoneTotal{r.Date.String(), r.Err.Code, r.Err.Message}
+		Accepted: answersOf(taken.Accepted, func(a ingest.Accepted) phoneTotal { return phoneTotal{a.Date.String(), a.Score, a.Held} }),
+		Rejected: answersOf(taken.Rejected, func(r phones.Refused) rejectedPhoneTotal {
+			return rejectedPhoneTotal{dateIfAny(r.Date), r.Err.Code, r.Err.Message}
 		}),
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"stepboard/handlers"
 	"stepboard/models"
@@ -17,6 +19,8 @@ const phoneKey = "sb_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
 // phoneService is a fake handlers.PhoneService that knows one key.
 type phoneService struct{ *recorder }
+
+var nineDaysAgo = models.DateOf(noon) - 9
 
 var phone = models.UploadAddress{ID: 7, Name: "My phone", Board: "steps", TimeZone: "Asia/Shanghai", CreatedAt: noon}
 
@@ -38,6 +42,8 @@ func (s phoneService) Revoke(_ context.Context, user models.UserID, id int64, dr
 	return s.record("Revoke", user, id, dryRun)
 }
 
+func (s phoneService) Knows(string) bool { return false }
+
 func (s phoneService) Find(_ context.Context, key string) (phones.Address, error) {
 	if key != phoneKey {
 		return phones.Address{}, models.Errorf(models.CodeAddressUnknown, "this address is not known")
@@ -48,8 +54,8 @@ func (s phoneService) Find(_ context.Context, key string) (phones.Address, error
 func (s phoneService) Take(_ context.Context, a phones.Address, body []byte, query string) (phones.Taken, error) {
 	return phones.Taken{
 		Form:     phones.Own,
-		Accepted: []ingest.Accepted{{Date: models.DateOf(noon), Score: 5}},
-		Rejected: []phones.Rejected{{Date: models.DateOf(noon) - 9, Err: models.Errorf(models.CodeDateClosed, "closed")}},
+		Accepted: []ingest.Accepted{{Date: models.DateOf(noon), Score: 5}, {Date: models.DateOf(noon) + 1, Score: 99_000, Held: true}},
+		Rejected: []phones.Refused{{Err: models.Errorf(models.CodeNotRecognised, "no date")}, {Date: &nineDaysAgo, Err: models.Errorf(models.CodeDateClosed, "closed")}},
 	}, s.record("Take", a.UserID, string(body), query)
 }
 
@@ -60,9 +66,10 @@ func TestTakeFromPhone(t *testing.T) {
 		return handlers.Config{Phones: phoneService{r}, Scores: scores{recorder: &recorder{}}}
 	}
 	const (
-		in      = "POST /v1/in/" + phoneKey
-		body    = `{"date":"2026-11-20","score":5}`
-		took    = `200 {"accepted":[{"date":"2026-11-20","score":5}],"rejected":[{"date":"2026-11-11","code":"date_closed","detail":"closed"}]}`
+		in   = "POST /v1/in/" + phoneKey
+		body = `{"date":"2026-11-20","score":5}`
+		took = `200 {"accepted":[{"date":"2026-11-20","score":5,"held":false},{"date":"2026-11-21","score":99000,"held":true}],` +
+			`"rejected":[{"date":null,"code":"not_recognised","detail":"no date"},{"date":"2026-11-11","code":"date_closed","detail":"closed"}]}`
 		unknown = "401 upload_address_unknown: this address is not known"
 	)
 	taken := []string{"Take 1001 " + body + " "}
@@ -80,6 +87,27 @@ func TestTakeFromPhone(t *testing.T) {
 		{"reading", "", "GET /v1/in/" + phoneKey, "", nil, nil, "405 method_not_allowed: this path does not take GET"},
 		{"too large", "", in, strings.Repeat(" ", 256<<10+1), nil, nil, "413 body_too_large: the body of this call has at most 262144 bytes"},
 	})
+}
+
+// Calls with a key count for its address, and not for its user. While a network has tried too many keys that are none, none is
+// looked up.
+func TestPhonesHaveLimitsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string][]string{
+		phoneKey: {"Failing 192.0.2.1", "TakeKey 7 192.0.2.1"},
+		"sb_":    {"Failing 192.0.2.1", "TakeKey 0 192.0.2.1"},
+	} {
+		r := &recorder{}
+		api := newAPI(t, handlers.Config{Limits: limits{r}, LimitAddresses: true, Phones: phoneService{&recorder{}}, Scores: scores{recorder: &recorder{}}})
+		if send(t, api, "", "POST /v1/in/"+key, `{"date":"2026-11-20","score":5}`); !slices.Equal(r.calls, want) {
+			t.Errorf("%s: %q, want %q", key, r.calls, want)
+		}
+		refusing := &recorder{err: &models.Error{Code: models.CodeRateLimited, Message: "too often", Wait: time.Second}}
+		api = newAPI(t, handlers.Config{Limits: limits{refusing}, LimitAddresses: true, Phones: phoneService{&recorder{}}})
+		if got := describe(t, send(t, api, "", "POST /v1/in/"+key, "")); got != "429 rate_limited: too often" || len(refusing.calls) != 1 {
+			t.Errorf("%s: %s, %q", key, got, refusing.calls)
+		}
+	}
 }
 
 // The calls about addresses are the user's, and operators'.

@@ -6,9 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// IsPlainText reports whether a text is UTF-8 without control characters and line breaks.
+// IsPlainText reports whether a text is UTF-8 without control characters and line breaks, and without those that turn the
+// direction of the text around it.
 func IsPlainText(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(c rune) bool {
+		return unicode.IsControl(c) || unicode.In(c, unicode.Zl, unicode.Zp) || c >= '\u202a' && c <= '\u202e' || c >= '\u2066' && c <= '\u2069'
+	})
 }
 
 // Storable returns a text in a form that both databases can store: at most limit bytes of

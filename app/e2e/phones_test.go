@@ -42,7 +42,7 @@ func TestPhones(t *testing.T) {
 	made := s.addAddress("ann")
 	for i, body := range []string{
 		`{"date":"2026-11-20","score":1}`,
-		`{"data":{"metrics":[{"name":"step_count","data":[{"date":"2026-11-20 00:00:00 +0800","qty":2.9}]}]}}`,
+		`{"data":{"metrics":[{"name":"step_count","data":[{"date":"2026-11-20 00:00:00 +0800","qty":2}]}]}}`,
 		`{"app_version":"1","steps":[{"count":3,"start_time":"2026-11-19T16:00:00Z","end_time":"2026-11-20T12:00:00Z"}]}`,
 		`[{"type":"step","value":"4","date":"2026-11-20"}]`,
 		`steps=5&date=2026-11-20`,
@@ -51,6 +51,7 @@ func TestPhones(t *testing.T) {
 			Accepted []struct {
 				Date  string `json:"date"`
 				Score int64  `json:"score"`
+				Held  bool   `json:"held"`
 			} `json:"accepted"`
 			Rejected []any `json:"rejected"`
 		}
@@ -146,6 +147,7 @@ func TestGuessedKeys(t *testing.T) {
 	env.Config.Limits.AddressPerMinute = 20
 	s := newServer(t, env)
 	made := s.addAddress("ann")
+	s.want(s.call("", "POST", made.Path, `{"date":"2026-11-20","score":1}`), http.StatusOK, nil)
 	refused := 0
 	for range 60 {
 		if a := s.call("", "POST", "/v1/in/sb_"+strings.Repeat("a", 32), nil); a.status == http.StatusTooManyRequests {

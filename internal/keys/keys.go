@@ -358,6 +358,17 @@ func (k Builder) UserCalls(user models.UserID) string {
 	return k.Prefix + "calls:{" + string(user) + "}"
 }
 
+// KeyCalls names the state of the rate limit of an upload address, by its id.
+//
+//	example   calls-by:{7}
+//	type      string, as UserCalls
+//	writer    services/platform/limit, with the script of redis_rate
+//	lifetime  a minute at most
+//	truth     none needed: without it counting starts again
+func (k Builder) KeyCalls(id string) string {
+	return k.Prefix + "calls-by:{" + id + "}"
+}
+
 // AddressCalls names the state of the rate limit of a client address's calls with a good
 // token. An IPv6 address counts as its /64 network.
 //

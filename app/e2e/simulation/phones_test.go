@@ -67,7 +67,7 @@ func (w *world) sendFromPhone(ctx context.Context, r *replica) {
 	midnight := day.UTC().Add(-8 * time.Hour).Format(time.RFC3339)
 	body := []string{
 		fmt.Sprintf(`{"date":%q,"score":%d}`, day, v.score),
-		fmt.Sprintf(`{"data":{"metrics":[{"name":"step_count","data":[{"date":"%s 00:00:00 +0800","qty":%d.5}]}]}}`, day, v.score),
+		fmt.Sprintf(`{"data":{"metrics":[{"name":"step_count","data":[{"date":"%s 00:00:00 +0800","qty":%d.0}]}]}}`, day, v.score),
 		fmt.Sprintf(`{"app_version":"1","steps":[{"count":%d,"start_time":%q}]}`, v.score, midnight),
 		fmt.Sprintf(`[{"type":"step","value":"%d","date":%q}]`, v.score, day),
 		fmt.Sprintf(`steps=%d&date=%s`, v.score, day),

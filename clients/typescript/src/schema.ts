@@ -1592,7 +1592,7 @@ export interface paths {
         put?: never;
         /**
          * Take steps from an app that sends headers
-         * @description As POST /v1/in/{key}, with `Authorization: Bearer` and the key of the address: proxies write paths to their logs, and no headers. The form is recognised: that of POST /v1/boards/{board}/scores, what Health Auto Export, Health Connect Webhook and iPhone Shortcuts send, and fields steps and date. Only totals of days count, of a day the largest, up to 31 days; other metrics are skipped. What was recognised is no error, even if no day takes it any more: `rejected` says why. Intervals are 422 `not_daily`, and anything else is 422 `not_recognised`.
+         * @description As POST /v1/in/{key}, with `Authorization: Bearer` and the key of the address: proxies write paths to their logs, and no headers. The form is recognised: that of POST /v1/boards/{board}/scores, what Health Auto Export, Health Connect Webhook and iPhone Shortcuts send, and fields steps and date. Only totals of days count, of a day the largest, up to 31 days; other metrics are skipped. What was recognised is no error, even if no day takes it any more: `rejected` says why. Days that can't be read don't hold up the others. Intervals are 422 `not_daily`, and anything else is 422 `not_recognised`.
          *
          *     With the key of an upload address, and no token.
          */
@@ -1614,7 +1614,7 @@ export interface paths {
         put?: never;
         /**
          * Take steps from an app
-         * @description What an app on a phone sends to an upload address. The form is recognised: that of POST /v1/boards/{board}/scores, what Health Auto Export, Health Connect Webhook and iPhone Shortcuts send, and fields steps and date. Only totals of days count, of a day the largest, up to 31 days; other metrics are skipped. What was recognised is no error, even if no day takes it any more: `rejected` says why. Intervals are 422 `not_daily`, and anything else is 422 `not_recognised`.
+         * @description What an app on a phone sends to an upload address. The form is recognised: that of POST /v1/boards/{board}/scores, what Health Auto Export, Health Connect Webhook and iPhone Shortcuts send, and fields steps and date. Only totals of days count, of a day the largest, up to 31 days; other metrics are skipped. What was recognised is no error, even if no day takes it any more: `rejected` says why. Days that can't be read don't hold up the others. Intervals are 422 `not_daily`, and anything else is 422 `not_recognised`.
          *
          *     With the key of an upload address, and no token.
          */
@@ -2750,7 +2750,7 @@ export interface components {
         };
         CorrectionLifting: {
             /**
-             * @description Why, for other operators
+             * @description Why, for other operators, and in the user's own export
              * @example it was a marathon
              */
             reason: string;
@@ -3341,7 +3341,7 @@ export interface components {
              * @description When it was uploaded
              */
             reached_at: string;
-            /** @description Why, for other operators; null likewise */
+            /** @description Why, for other operators, and in the user's own export; null likewise */
             reason: string | null;
             /**
              * Format: int64
@@ -3360,7 +3360,7 @@ export interface components {
             /** @description What the user is told */
             message?: string;
             /**
-             * @description Why, for other operators
+             * @description Why, for other operators, and in the user's own export
              * @example a marathon
              */
             reason: string;
@@ -3677,7 +3677,7 @@ export interface components {
             bucket: string;
         };
         NewBoard: {
-            /** @description Whether the changes of new buckets are written to streams, so that processes can keep a copy of them; not on rolling boards */
+            /** @description Whether the changes of new buckets are written to streams, so that processes can keep a copy of them; true if it is left out, but never on rolling boards */
             change_stream?: boolean;
             /**
              * Format: date-time
@@ -3708,13 +3708,14 @@ export interface components {
             late?: string;
             /**
              * Format: date-time
-             * @description Up to when it must be possible to move the end, which may cost resolution; events only
+             * @description Up to when it is certain that the end can be moved, which may cost resolution; it may be movable further; events only
              * @example 2027-01-31T15:00:00Z
              */
             latest_end?: string;
             /**
              * Format: int64
              * @description The largest score that is accepted
+             * @default 100000
              * @example 10000000
              */
             max_score: number;
@@ -3868,12 +3869,12 @@ export interface components {
              */
             kind: "set" | "exclude";
             /**
-             * @description What the user is told of it: plain text without line breaks. The reason stays among operators
+             * @description What the user is told of it: plain text without line breaks. The page shows no reasons
              * @example These steps look like a shaken phone. Ask us if they were not.
              */
             message?: string;
             /**
-             * @description Why, for other operators
+             * @description Why, for other operators, and in the user's own export
              * @example the phone was shaken
              */
             reason: string;
@@ -4028,6 +4029,8 @@ export interface components {
              * @example 2026-11-20
              */
             date: string;
+            /** @description Whether it counts only when an operator has looked at it */
+            held: boolean;
             /**
              * Format: int64
              * @description The total
@@ -4281,13 +4284,13 @@ export interface components {
              * @description Why it was rejected
              * @enum {string}
              */
-            code: "date_closed" | "date_in_future" | "score_out_of_range";
+            code: "date_closed" | "date_in_future" | "score_out_of_range" | "not_daily" | "not_recognised";
             /**
              * Format: date
-             * @description The day
+             * @description The day; null if it can't be read
              * @example 2026-11-01
              */
-            date: string;
+            date: string | null;
             /** @description What a person should know and do */
             detail: string;
         };

@@ -29,17 +29,17 @@ func (r *reader) healthAutoExport(data jsontext.Value) error {
 			return err
 		}
 		for _, item := range items {
-			if !item.Qty.known {
-				continue
+			day := r.day(item.Date)
+			if day.err == nil && item.Qty.fraction && item.Qty.steps < leastSum {
+				item.Qty.err = notDaily("%s has less than %d steps and a fraction, as a sample that was not added up", day.date, leastSum)
 			}
-			date, err := r.day(item.Date)
-			if err != nil {
-				return withHint(err, hint)
-			}
-			if err := r.add(date, item.Qty.steps, true); err != nil {
-				return withHint(err, hint)
+			if err := r.add(day, item.Qty, true, hint); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
+
+// leastSum is the least sum of a day that may have a fraction: a sample of a minute has one, and few steps.
+const leastSum = 100

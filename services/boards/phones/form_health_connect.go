@@ -33,29 +33,31 @@ func (r *reader) healthConnect(whole jsontext.Value) error {
 		return withHint(notDaily("these are the steps since the last time"), hint)
 	}
 	for _, record := range body.Steps {
-		if !record.Count.known {
-			continue
-		}
-		start, err := parseTime(record.Start)
-		if err != nil {
+		if err := r.add(r.dayOf(record.Start, record.End), record.Count, true, hint); err != nil {
 			return err
-		}
-		date, err := r.dayFrom(start)
-		if err != nil {
-			return withHint(err, hint)
-		}
-		if record.End != "" {
-			end, err := parseTime(record.End)
-			if err != nil {
-				return err
-			}
-			if next, again := catalog.Moments(date+1, 0, r.zone); end.After(next) && end.After(again) {
-				return withHint(notDaily("a record is from %s to %s, which is more than a day", start.Format(time.RFC3339), end.Format(time.RFC3339)), hint)
-			}
-		}
-		if err := r.add(date, record.Count.steps, true); err != nil {
-			return withHint(err, hint)
 		}
 	}
 	return nil
+}
+
+// dayOf returns the day of a record from one moment to another.
+func (r *reader) dayOf(from, to string) day {
+	start, err := parseTime(from)
+	if err != nil {
+		return day{err: err}
+	}
+	d := r.dayFrom(start)
+	if to == "" || d.err != nil {
+		return d
+	}
+	end, err := parseTime(to)
+	if err == nil {
+		if next, again := catalog.Moments(d.date+1, 0, r.zone); end.After(next) && end.After(again) {
+			err = notDaily("a record is from %s to %s, which is more than a day", start.Format(time.RFC3339), end.Format(time.RFC3339))
+		}
+	}
+	if err != nil {
+		return day{nearest: &d.date, err: err}
+	}
+	return d
 }

@@ -1,12 +1,6 @@
 package phones
 
-import (
-	"errors"
-
-	"github.com/go-json-experiment/json/jsontext"
-
-	"stepboard/models"
-)
+import "github.com/go-json-experiment/json/jsontext"
 
 // ownTotal is a total in the form of POST /v1/boards/{board}/scores.
 type ownTotal struct {
@@ -25,29 +19,13 @@ func (r *reader) own(whole jsontext.Value) error {
 		return err
 	}
 	list := body.Scores
-	if body.Score.known {
+	if body.Score.known || body.Score.err != nil {
 		list = append(list, body.ownTotal)
 	}
 	for _, item := range list {
-		if !item.Score.known {
-			continue
-		}
-		date, err := r.day(item.Date)
-		if err != nil {
+		if err := r.add(r.day(item.Date), item.Score, false, ""); err != nil {
 			return err
 		}
-		if err := r.add(date, item.Score.steps, false); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// knownError returns the error for a person that a decoder's error wraps, or nil.
-func knownError(err error) error {
-	var known *models.Error
-	if errors.As(err, &known) {
-		return known
 	}
 	return nil
 }

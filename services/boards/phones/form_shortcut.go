@@ -1,10 +1,6 @@
 package phones
 
-import (
-	"github.com/go-json-experiment/json/jsontext"
-
-	"stepboard/models"
-)
+import "github.com/go-json-experiment/json/jsontext"
 
 // shortcuts reads what an iPhone's Shortcuts send: a list of {"type","value","date"}, or one of them.
 // Numbers are text there. Other types are skipped.
@@ -29,24 +25,9 @@ func (r *reader) shortcuts(list []jsontext.Value) error {
 		if err := decode(value, &item); err != nil {
 			return err
 		}
-		if !item.Value.known {
-			continue
-		}
-		date, err := r.day(item.Date)
-		if err != nil {
+		if err := r.add(r.day(item.Date), item.Value, true, "add the steps up by day in the shortcut"); err != nil {
 			return err
-		}
-		if err := r.add(date, item.Value.steps, true); err != nil {
-			return withHint(err, "add the steps up by day in the shortcut")
 		}
 	}
 	return nil
-}
-
-// withHint adds to an error of steps that are no totals of days what to set in the app.
-func withHint(err error, hint string) error {
-	if models.CodeOf(err) == models.CodeNotDaily {
-		return notDaily("%s (%s)", err.(*models.Error).Message, hint) //nolint:errorlint,forcetypeassert // the code says so
-	}
-	return err
 }

@@ -8,14 +8,18 @@
 package phones
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
 	"errors"
+	"math"
+	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/maypok86/otter/v2"
 
 	"stepboard/models"
 	"stepboard/services/boards/catalog"
@@ -25,8 +29,6 @@ import (
 const (
 	// MaxAddresses is how many addresses a user may have.
 	MaxAddresses = 10
-	// maxName is the longest name of an address, in characters.
-	maxName = 64
 	// keyPrefix begins each key, and no token.
 	keyPrefix = "sb_"
 	// keyBytes is how many random bytes a key has.
@@ -58,10 +60,19 @@ type Options struct {
 }
 
 // Service keeps upload addresses, and takes what phones send to them. Safe for concurrent use.
-type Service struct{ o Options }
+type Service struct {
+	o Options
+	// known has the hashes of keys that had an address when they were used last.
+	known *otter.Cache[[sha256.Size]byte, bool]
+}
+
+// maxKnown is how many keys a process remembers, about 100 bytes each.
+const maxKnown = 10_000
 
 // New returns a service.
-func New(o Options) *Service { return &Service{o} }
+func New(o Options) *Service {
+	return &Service{o, otter.Must(&otter.Options[[sha256.Size]byte, bool]{MaximumSize: maxKnown})}
+}
 
 // Choice is what a user says of an address.
 type Choice struct {
@@ -82,7 +93,7 @@ func (s *Service) Add(ctx context.Context, user models.UserID, board string, c C
 	if c.TimeZone == "" {
 		c.TimeZone = b.TimeZone
 	}
-	if err := c.check(); err != nil {
+	if c, err = c.check(); err != nil {
 		return models.UploadAddress{}, "", err
 	}
 	rows, err := s.o.Directory.Ensure(ctx, user)
@@ -115,16 +126,17 @@ func (s *Service) board(name string) (*catalog.Board, error) {
 	return b, b.MayUpload(false)
 }
 
-// check returns an error unless name and zone are permitted.
-func (c Choice) check() error {
-	switch n := utf8.RuneCountInString(c.Name); {
-	case n < 1 || n > maxName || !models.IsPlainText(c.Name) || strings.TrimSpace(c.Name) != c.Name:
-		return models.Invalid("body.name", "has 1 to 64 characters, without control characters and spaces at its ends")
+// check returns a choice in the form in which it is stored, or an error unless name and zone are permitted.
+func (c Choice) check() (Choice, error) {
+	name, err := models.NormalizeName("body.name", c.Name)
+	switch {
+	case err != nil:
+		return c, err
 	case c.TimeZone == models.LocalZone:
-		return models.Invalid("body.time_zone", "is required on this board, whose days are each user's own, such as Asia/Shanghai")
-	default:
-		return models.CheckZone("body.time_zone", c.TimeZone)
+		return c, models.Invalid("body.time_zone", "is required on this board, whose days are each user's own, such as Asia/Shanghai")
 	}
+	c.Name = name
+	return c, models.CheckZone("body.time_zone", c.TimeZone)
 }
 
 // List returns the addresses of a user, oldest first. A user that does not exist has none. One query.
@@ -141,7 +153,8 @@ func (s *Service) List(ctx context.Context, user models.UserID) ([]models.Upload
 // Change gives an address of a user another name and zone, and returns it. Errors: CodeNotFound,
 // CodeValidationFailed, CodeUnavailable. Two statements.
 func (s *Service) Change(ctx context.Context, user models.UserID, id int64, c Choice) (models.UploadAddress, error) {
-	if err := c.check(); err != nil {
+	c, err := c.check()
+	if err != nil {
 		return models.UploadAddress{}, err
 	}
 	row, err := s.o.Directory.FindOne(ctx, user)
@@ -188,7 +201,16 @@ func (s *Service) Find(ctx context.Context, key string) (Address, error) {
 		return Address{}, errUnknown()
 	}
 	address, err := s.o.Store.byKey(ctx, hashOf(key))
+	if err == nil {
+		s.known.Set(sha256.Sum256([]byte(key)), true)
+	}
 	return address, models.Public("look up an upload address", err)
+}
+
+// Knows reports whether this process has found an address by a key before. It may have ended since. One hash.
+func (s *Service) Knows(key string) bool {
+	_, ok := s.known.GetIfPresent(sha256.Sum256([]byte(key)))
+	return ok
 }
 
 // errUnknown returns the error about a key that no address has.
@@ -200,18 +222,14 @@ func errUnknown() *models.Error {
 type Taken struct {
 	Form     Form
 	Accepted []ingest.Accepted
-	Rejected []Rejected
-}
-
-// Rejected is the total of a day that was not taken.
-type Rejected struct {
-	Date models.Date
-	Err  *models.Error
+	// Rejected are the days of which no total was taken, oldest first, before them those that can't be read.
+	Rejected []Refused
 }
 
 // Take takes what a phone has sent to an address, in a body or, without one, in a query. If
 // something was recognised, it is no error that none of it counts. Errors: CodeNotRecognised, CodeNotDaily,
-// CodeForbidden if a backend alone may upload by now, those of Uploads.Accept. Once a minute it notes the call, with one statement.
+// CodeForbidden if a backend alone may upload by now, those of Uploads.Accept. It notes the call, with one statement, if the
+// last one had another outcome, and otherwise once a minute.
 func (s *Service) Take(ctx context.Context, a Address, body []byte, query string) (Taken, error) {
 	zone, err := time.LoadLocation(a.TimeZone)
 	if err != nil {
@@ -220,10 +238,10 @@ func (s *Service) Take(ctx context.Context, a Address, body []byte, query string
 	if _, err := s.board(a.Board); err != nil {
 		return Taken{Form: Unknown}, err
 	}
-	form, totals, err := Read(body, query, zone)
-	taken := Taken{Form: form}
-	if err == nil && len(totals) > 0 {
-		err = s.upload(ctx, a, totals, &taken)
+	form, reading, err := Read(body, query, zone)
+	taken := Taken{Form: form, Rejected: reading.Refused}
+	if err == nil && len(reading.Totals) > 0 {
+		err = s.upload(ctx, a, reading.Totals, &taken)
 	}
 	var known *models.Error
 	if err == nil || errors.As(err, &known) && (known.Code == models.CodeNotRecognised || known.Code == models.CodeNotDaily) {
@@ -244,17 +262,24 @@ func (s *Service) upload(ctx context.Context, a Address, totals []Total, taken *
 	}
 	taken.Accepted = accepted
 	for _, r := range rejected {
-		taken.Rejected = append(taken.Rejected, Rejected{totals[r.Index].Date, r.Err})
+		taken.Rejected = append(taken.Rejected, Refused{&totals[r.Index].Date, r.Err})
 	}
+	slices.SortStableFunc(taken.Rejected, func(a, b Refused) int { return cmp.Compare(a.at(), b.at()) })
 	return nil
 }
 
-// note stores what a call has led to, at most once a minute. If it can't be stored, the call has succeeded all the same.
+// at returns the date, or one before all if it can't be read.
+func (r Refused) at() models.Date {
+	if r.Date == nil {
+		return math.MinInt32
+	}
+	return *r.Date
+}
+
+// note stores what a call has led to, at most once a minute as long as that is the same. If it can't be stored, the call
+// has succeeded all the same.
 func (s *Service) note(ctx context.Context, a Address, taken Taken, refused *models.Error) {
 	now := s.o.Clock().UTC().Truncate(time.Microsecond)
-	if a.LastUsedAt != nil && now.Sub(*a.LastUsedAt) < notedEvery {
-		return
-	}
 	used := models.UploadAddress{ID: a.ID, LastUsedAt: &now}
 	switch n := len(taken.Accepted); {
 	case refused != nil:
@@ -264,6 +289,9 @@ func (s *Service) note(ctx context.Context, a Address, taken Taken, refused *mod
 		used.LastDay, used.LastScore = &last.Date, &last.Score
 	case len(taken.Rejected) > 0:
 		used.LastCode = taken.Rejected[len(taken.Rejected)-1].Err.Code
+	}
+	if a.LastUsedAt != nil && now.Sub(*a.LastUsedAt) < notedEvery && used.LastCode == a.LastCode && (used.LastDay == nil) == (a.LastDay == nil) {
+		return
 	}
 	_ = s.o.Store.noteUse(ctx, used)
 }

@@ -2,6 +2,7 @@ package phones_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -101,7 +102,9 @@ func TestAdd(t *testing.T) {
 			{"steps", "phone", "Local", models.CodeValidationFailed},
 			{"steps", "phone", "Nowhere/Land", models.CodeValidationFailed},
 			{"steps", "", "", models.CodeValidationFailed},
-			{"steps", " phone", "", models.CodeValidationFailed},
+			{"steps", "\u202eenohp", "", models.CodeValidationFailed},
+			{"steps", "a\u2028b", "", models.CodeValidationFailed},
+			{"steps", "\u200b", "", models.CodeValidationFailed},
 			{"steps", "a\nb", "", models.CodeValidationFailed},
 			{"steps", "\xff", "", models.CodeValidationFailed},
 			{"turned", "phone", "", models.CodeBoardKind},
@@ -208,7 +211,7 @@ func TestRevokedKeysAreNotRevived(t *testing.T) {
 	})
 }
 
-// A call uploads for its user in the zone of the address, and is noted once a minute.
+// A call uploads for its user in the zone of the address, and is noted once a minute as long as the outcome is the same.
 func TestTake(t *testing.T) {
 	eachStore(t, func(f *fixture) {
 		_, key := f.add("1")
@@ -226,7 +229,7 @@ func TestTake(t *testing.T) {
 			return "[" + text[1:] + "]"
 		}
 		taken, err := take(list(day-9, day-1, day))
-		if err != nil || len(taken.Accepted) != 2 || len(taken.Rejected) != 1 || taken.Rejected[0].Date != day-9 || taken.Form != phones.Shortcut {
+		if err != nil || len(taken.Accepted) != 2 || len(taken.Rejected) != 1 || *taken.Rejected[0].Date != day-9 || taken.Form != phones.Shortcut {
 			f.Errorf("%+v, %v", taken, err)
 		}
 		if len(f.uploads.taken) != 2 || f.uploads.taken[1] != (ingest.Upload{User: "1", Date: day, Score: 7}) {
@@ -235,15 +238,28 @@ func TestTake(t *testing.T) {
 		if a := last(); a.LastUsedAt == nil || a.LastDay == nil || *a.LastDay != day || *a.LastScore != 7 || a.LastCode != "" {
 			f.Errorf("noted %+v", a)
 		}
-		if _, err := take("what?"); models.CodeOf(err) != models.CodeNotRecognised || last().LastCode != "" {
-			f.Errorf("in the same minute: %v, %+v", err, last())
+		noted := last().LastUsedAt
+		f.env.Clock.Advance(time.Second)
+		if _, err := take(list(day)); err != nil || !last().LastUsedAt.Equal(*noted) {
+			f.Errorf("again in the same minute: %v, %+v", err, last())
 		}
-		f.env.Clock.Advance(time.Minute)
 		if _, err := take("what?"); models.CodeOf(err) != models.CodeNotRecognised {
 			f.Errorf("%v", err)
 		}
-		if a := last(); a.LastCode != models.CodeNotRecognised || a.LastDay != nil {
+		if a := last(); a.LastCode != models.CodeNotRecognised || a.LastDay != nil || !a.LastUsedAt.After(*noted) {
 			f.Errorf("noted %+v", a)
+		}
+		if _, err := take(list(day)); err != nil || last().LastCode != "" || *last().LastDay != day {
+			f.Errorf("readable again: %v, %+v", err, last())
+		}
+		// One day that can't be read leaves the others as they are.
+		taken, err = take(`[{"type":"step","value":"7.961","date":"2026-11-18"},` + list(day-9, day)[1:len(list(day-9, day))-1] + `,{"type":"step","value":"-3","date":"2026-11-17"},{"type":"step","value":"3","date":"x"}]`)
+		var reasons []string
+		for _, r := range taken.Rejected {
+			reasons = append(reasons, fmt.Sprint(r.Date, " ", r.Err.Code))
+		}
+		if want := []string{"<nil> not_recognised", "2026-11-11 date_closed", "2026-11-17 score_out_of_range", "2026-11-18 not_recognised"}; err != nil || len(taken.Accepted) != 1 || !slices.Equal(reasons, want) {
+			f.Errorf("%+v, %v, %q", taken, err, reasons)
 		}
 		f.env.Clock.Advance(time.Minute)
 		if taken, err := take(list(day - 9)); err != nil || len(taken.Accepted) != 0 || last().LastCode != models.CodeDateClosed {

@@ -66,7 +66,7 @@ func planOf(t *testing.T, db *gorm.DB) (plan string) {
 		}
 		query := tx.ToSQL(func(dry *gorm.DB) *gorm.DB {
 			var page []Found
-			return namedAfter(dry, directory.NameKey("an"), "an", 0, 20).Find(&page)
+			return namedAfter(dry, models.NameKey("an"), "an", 0, 20).Find(&page)
 		})
 		var lines []map[string]any
 		err := tx.Raw(explain + query).Scan(&lines).Error

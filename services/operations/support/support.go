@@ -9,7 +9,6 @@ import (
 	"stepboard/models"
 	"stepboard/services/boards/corrections"
 	"stepboard/services/operations/reviews"
-	"stepboard/services/people/directory"
 	"stepboard/services/people/groups"
 	"stepboard/services/rankings/ranking"
 )
@@ -64,7 +63,7 @@ type Found struct {
 // Find returns at most limit users whose names begin with a text, whatever the case, by their
 // names, behind a user; 0 begins with the first. Two queries. CodeUnavailable.
 func (s *Service) Find(ctx context.Context, name string, after models.RowID, limit int) ([]Found, error) {
-	page, err := s.o.Store.named(ctx, directory.NameKey(name), after, limit)
+	page, err := s.o.Store.named(ctx, models.NameKey(name), after, limit)
 	return page, models.Public("find users by name", err)
 }
 

@@ -93,12 +93,12 @@ func TestProfileRules(t *testing.T) {
 func TestSpacesOfNamesAreNormalized(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"Ann Lee", " Ann Lee", "Ann Lee  ", "\u00a0Ann Lee\u00a0", "\u3000Ann\u3000Lee", "Ann  Lee", "Ann\u00a0Lee", "Ann \u2003Lee", "Ann Lee\u3164", "\u2800\u115fAnn Lee \u1160\uffa0"} {
-		if got, err := directory.NormalizeName("body.name", name); err != nil || got != "Ann Lee" {
+		if got, err := models.NormalizeName("body.name", name); err != nil || got != "Ann Lee" {
 			t.Errorf("%q is stored as %q, %v", name, got, err)
 		}
 	}
 	long := strings.Repeat("a", 64)
-	if got, err := directory.NormalizeName("body.name", "  "+long+" "); err != nil || got != long {
+	if got, err := models.NormalizeName("body.name", "  "+long+" "); err != nil || got != long {
 		t.Errorf("spaces at the ends count as characters: %q, %v", got, err)
 	}
 }

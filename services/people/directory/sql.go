@@ -209,7 +209,7 @@ func noteReturned(tx *gorm.DB, key []byte, ids []string, rows []models.RowID) (r
 func (s *Store) put(ctx context.Context, row models.RowID, p models.Profile) (models.Record, error) {
 	return s.one(ctx, `UPDATE users SET nickname = ?, name_key = ?, avatar_url = ?, cover_url = ?, changed_at = ?, version = ?
 		WHERE user_id = ? RETURNING `+recordColumns,
-		p.Nickname, NameKey(p.Nickname), p.AvatarURL, p.CoverURL, currentTime(s.db), nextVersion(s.db), row)
+		p.Nickname, models.NameKey(p.Nickname), p.AvatarURL, p.CoverURL, currentTime(s.db), nextVersion(s.db), row)
 }
 
 // one returns the record that a query selects, or errNotStored.

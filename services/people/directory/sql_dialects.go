@@ -19,7 +19,7 @@ import (
 func given(db *gorm.DB, users []User) clause.Expr {
 	var columns [5][]string
 	for _, user := range users {
-		for i, text := range [...]string{string(user.ID), user.Nickname, user.AvatarURL, user.CoverURL, NameKey(user.Nickname)} {
+		for i, text := range [...]string{string(user.ID), user.Nickname, user.AvatarURL, user.CoverURL, models.NameKey(user.Nickname)} {
 			columns[i] = append(columns[i], text)
 		}
 	}

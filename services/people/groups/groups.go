@@ -22,7 +22,6 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/models"
 	"stepboard/services/people/cache"
-	"stepboard/services/people/directory"
 )
 
 // Service keeps groups. Safe for concurrent use.
@@ -60,7 +59,7 @@ type Challenge struct {
 // normalize returns the settings with their name in one form. CodeValidationFailed for a
 // name that no user could have, and for a challenge that no ranking could show.
 func (s Settings) normalize() (Settings, error) {
-	name, err := directory.NormalizeName("body.name", s.Name)
+	name, err := models.NormalizeName("body.name", s.Name)
 	if err != nil {
 		return s, err
 	}

@@ -7,7 +7,6 @@ import (
 
 	"stepboard/internal/invites"
 	"stepboard/models"
-	"stepboard/services/people/directory"
 )
 
 // Invitation is what an invite code is for.
@@ -187,7 +186,7 @@ func (s *Service) Replace(ctx context.Context, id models.GroupID, r Replacement)
 		return errFull
 	}
 	if r.Name != nil {
-		name, err := directory.NormalizeName("body.name", *r.Name)
+		name, err := models.NormalizeName("body.name", *r.Name)
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,6 @@ import (
 
 	"stepboard/internal/invites"
 	"stepboard/models"
-	"stepboard/services/people/directory"
 )
 
 // Definition is what a backend or an operator says of a competition.
@@ -80,7 +79,7 @@ func (s *Service) Put(ctx context.Context, d Definition) (c models.Competition, 
 // normalize brings the name into the form in which it is stored. CodeValidationFailed for what is not
 // permitted.
 func (d *Definition) normalize() (err error) {
-	if d.Name, err = directory.NormalizeName("body.name", d.Name); err != nil {
+	if d.Name, err = models.NormalizeName("body.name", d.Name); err != nil {
 		return err
 	}
 	switch {

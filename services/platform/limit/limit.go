@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,7 @@ const subscriberBits = 64
 
 // Limits are the largest numbers of calls in a minute; 0 means no limit.
 type Limits struct {
+	// User is about calls of a user, and about those of each upload address, counted apart.
 	User int
 	// Address is about calls with a good token, and about those without one, each counted
 	// apart.
@@ -37,9 +39,11 @@ type Limits struct {
 // Kind says which calls of a caller are counted together.
 type Kind string
 
-// The kinds of calls. The caller is a user, or for CallsFrom, Failures and Logins an address.
+// The kinds of calls. The caller is a user, for CallsBy the id of an upload address, or for CallsFrom, Failures and Logins
+// an address.
 const (
 	CallsOf   Kind = "calls of a user"
+	CallsBy   Kind = "calls of an upload address"
 	CallsFrom Kind = "calls with a good token"
 	Failures  Kind = "calls without a good token"
 	Joins     Kind = "tries to join a group"
@@ -55,9 +59,9 @@ type Counter interface {
 
 // Stats counts the work of this process.
 type Stats struct {
-	// Users, Addresses, Failures, Joins and Logins are the calls that were refused, by the limit that
+	// Users, Keys, Addresses, Failures, Joins and Logins are the calls that were refused, by the limit that
 	// they exceeded.
-	Users, Addresses, Failures, Joins, Logins atomic.Int64
+	Users, Keys, Addresses, Failures, Joins, Logins atomic.Int64
 	// Reports are the calls that were refused because others of the same user were running.
 	Reports atomic.Int64
 	// Uncounted are the calls that were let through because Redis did not answer, or because
@@ -70,6 +74,7 @@ type Service struct {
 	counter   Counter
 	log       *slog.Logger
 	users     *rule
+	keys      *rule
 	addresses *rule
 	failures  *rule
 	joins     *rule
@@ -87,6 +92,10 @@ func New(limits Limits, counter Counter, log *slog.Logger) *Service {
 	s.users = &rule{
 		kind: CallsOf, perMinute: limits.User, window: newWindow(limits.User),
 		refusal: "this user calls too often", refused: &s.stats.Users,
+	}
+	s.keys = &rule{
+		kind: CallsBy, perMinute: limits.User, window: newWindow(limits.User),
+		refusal: "this upload address is used too often", refused: &s.stats.Keys,
 	}
 	s.joins = &rule{kind: Joins, perMinute: limits.Join, window: newWindow(0), refusal: s.users.refusal, refused: &s.stats.Joins}
 	s.addresses = &rule{
@@ -128,17 +137,49 @@ func (s *Service) Stats() *Stats { return &s.stats }
 // of one round trip. If Redis does not answer, the call is let through, and so are earlier ones
 // that would have been counted with it: limits protect the service and must not take it down.
 func (s *Service) Take(ctx context.Context, user models.UserID, address string) error {
+	return s.takeOf(ctx, s.users, string(user), address)
+}
+
+// TakeKey is Take of a call by an upload address, by its id (0 for a key that is none).
+func (s *Service) TakeKey(ctx context.Context, id int64, address string) error {
+	caller := ""
+	if id > 0 {
+		caller = strconv.FormatInt(id, 10)
+	}
+	return s.takeOf(ctx, s.keys, caller, address)
+}
+
+// takeOf counts a call of a caller, "" for none, by a rule, and of its address.
+func (s *Service) takeOf(ctx context.Context, r *rule, caller, address string) error {
 	var counts []<-chan count
 	now := time.Now()
 	of := s.failures
-	if user != "" {
+	if caller != "" {
 		of = s.addresses
-		counts = s.take(ctx, s.users, string(user), now, counts)
+		counts = s.take(ctx, r, caller, now, counts)
 	}
 	if network := Network(address); network != "" {
 		counts = s.take(ctx, of, network, now, counts)
 	}
 	return s.await(ctx, counts)
+}
+
+// Failing returns CodeRateLimited while another call of an address without a good token or key would be refused, as far as
+// this process knows. It counts nothing, and asks nobody.
+func (s *Service) Failing(address string) error {
+	wait := s.failures.window.waits(Network(address), time.Now())
+	if wait <= 0 {
+		return nil
+	}
+	s.failures.refused.Add(1)
+	return s.failures.refusalOf(wait)
+}
+
+// refusalOf returns the error of a refused call.
+func (r *rule) refusalOf(wait time.Duration) *models.Error {
+	refusal := models.Errorf(models.CodeRateLimited, "%s; wait as long as Retry-After says", r.refusal)
+	refusal.Wait = wait
+	return refusal
 }
 
 // take counts a call by a rule, and adds the count if Redis is asked.
@@ -199,8 +240,7 @@ func (s *Service) await(ctx context.Context, counts []<-chan count) error {
 			} else if c.wait > 0 {
 				c.of.refused.Add(1)
 				if refusal == nil || c.wait > refusal.Wait {
-					refusal = models.Errorf(models.CodeRateLimited, "%s; wait as long as Retry-After says", c.of.refusal)
-					refusal.Wait = c.wait
+					refusal = c.of.refusalOf(c.wait)
 				}
 			}
 		case <-timeout.C:
@@ -231,7 +271,7 @@ func (s *Service) count(ctx context.Context, r *rule, caller string, n int) <-ch
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
 		defer cancel()
 		wait, err := s.counter.Count(ctx, r.kind, caller, r.perMinute, n)
-		if wait > 0 && r.window.refused(caller, n) && r.often != "" {
+		if wait > 0 && r.window.refused(caller, n, time.Now().Add(wait)) && r.often != "" {
 			s.log.WarnContext(ctx, r.often, "address", named(caller))
 			s.log.DebugContext(ctx, r.often, "network", caller)
 		}

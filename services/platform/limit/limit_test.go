@@ -48,6 +48,9 @@ func (c *counter) Count(ctx context.Context, kind limit.Kind, caller string, per
 		}
 		c.record("user " + caller + times(n))
 		return c.userWait, c.userErr
+	case limit.CallsBy:
+		c.record("key " + caller + times(n))
+		return c.userWait, c.userErr
 	case limit.CallsFrom:
 		c.record("address " + caller + times(n))
 		if c.hang != nil {
@@ -126,6 +129,48 @@ func TestTake(t *testing.T) {
 		got := stats{s.Stats().Users.Load(), s.Stats().Addresses.Load(), s.Stats().Failures.Load(), s.Stats().Uncounted.Load()}
 		if got != tt.stats {
 			t.Errorf("%s: stats %+v, want %+v", tt.name, got, tt.stats)
+		}
+	}
+}
+
+// Calls by an upload address count for it and its network, and not for its user. Those with a key that is none count as calls
+// without a token do. While they are refused, Failing says so, and counts nothing.
+func TestTakeKey(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		id      int64
+		counter *counter
+		calls   []string
+		refused string
+		failing bool
+	}{
+		{7, &counter{}, []string{"address 192.0.2.1", "key 7"}, "", false},
+		{7, &counter{userWait: time.Minute}, []string{"address 192.0.2.1", "key 7"}, "this upload address is used too often", false},
+		{7, &counter{failureWait: time.Minute}, []string{"address 192.0.2.1", "key 7"}, "", false},
+		{0, &counter{failureWait: time.Minute}, []string{"failures 192.0.2.1"}, "without a good token", true},
+		{0, &counter{}, []string{"failures 192.0.2.1"}, "", false},
+	} {
+		for _, perMinute := range []int{9, 10} { // below 10, each call is counted at once
+			tt.counter.calls = nil
+			s := limit.New(limit.Limits{User: perMinute, Address: perMinute}, tt.counter, testenv.Log())
+			var err error
+			for range 1 + perMinute/10 {
+				err = s.TakeKey(t.Context(), tt.id, "192.0.2.1")
+			}
+			slices.Sort(tt.counter.calls)
+			for i, call := range tt.counter.calls {
+				tt.counter.calls[i], _, _ = strings.Cut(call, " ×")
+			}
+			if message := fmt.Sprint(err); !slices.Equal(tt.counter.calls, tt.calls) || (err != nil) != (tt.refused != "") || !strings.Contains(message, tt.refused) {
+				t.Errorf("%+v: %v", tt, err)
+			}
+			err = s.Failing("192.0.2.1")
+			if refusal := new(models.Error); (err != nil) != tt.failing || tt.failing && (!errors.As(err, &refusal) || refusal.Code != models.CodeRateLimited || refusal.Wait <= 0) {
+				t.Errorf("%+v: failing: %v", tt, err)
+			}
+			if err := s.Failing("192.0.2.2"); err != nil {
+				t.Errorf("another network: %v", err)
+			}
 		}
 	}
 }

@@ -30,6 +30,8 @@ func (c *RedisCounter) Count(ctx context.Context, kind Kind, caller string, perM
 	switch kind {
 	case CallsOf:
 		key = c.keys.UserCalls(models.UserID(caller))
+	case CallsBy:
+		key = c.keys.KeyCalls(caller)
 	case CallsFrom:
 		key = c.keys.AddressCalls(caller)
 	case Failures:

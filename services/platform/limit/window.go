@@ -33,8 +33,9 @@ type window struct {
 // those that were refused.
 type calls struct {
 	all       int
-	uncounted int // those that are not counted in Redis yet
-	refused   int // further ones, which Redis has refused
+	uncounted int       // those that are not counted in Redis yet
+	refused   int       // further ones, which Redis has refused
+	until     time.Time // when the last one that was refused would be counted
 }
 
 func newWindow(perMinute int) *window {
@@ -44,9 +45,6 @@ func newWindow(perMinute int) *window {
 // add adds a call. It returns how many calls to count in Redis now: 0 if the call
 // passes without Redis, otherwise this call and the ones not counted yet.
 func (w *window) add(caller string, now time.Time) int {
-	if w.most == 0 {
-		return 1
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !now.Before(w.ends) {
@@ -71,11 +69,8 @@ func (w *window) add(caller string, now time.Time) int {
 // refused reports that Redis has refused n calls that add returned, and so counted
 // none of them. All but the last have passed already; they are counted with the next
 // call. It returns whether the caller is often refused: for more than a tenth of the limit in
-// the current window.
-func (w *window) refused(caller string, n int) (often bool) {
-	if w.most == 0 {
-		return true
-	}
+// the current window. until is when the last would be counted.
+func (w *window) refused(caller string, n int, until time.Time) (often bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c, known := w.callers[caller]
@@ -84,6 +79,14 @@ func (w *window) refused(caller string, n int) (often bool) {
 	}
 	c.uncounted = min(c.uncounted+n-1, w.most)
 	c.refused++
+	c.until = until
 	w.callers[caller] = c
 	return c.refused > w.most
+}
+
+// waits returns how long it takes until calls of a caller are counted again; 0 if they are.
+func (w *window) waits(caller string, now time.Time) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return max(0, w.callers[caller].until.Sub(now))
 }
