@@ -586,7 +586,7 @@ func (a *App) buildHandler(o Options) (err error) {
 			len(o.Config.WeChat.Apps) > 0 && o.Config.Limits.LoginsPerMinute > 0,
 		BasePath: o.Config.HTTP.BasePath, Origins: o.Config.HTTP.CORSOrigins,
 		ProbesOnly: !o.Roles.API, MetricsElsewhere: o.Config.HTTP.MetricsAddr != "", Ready: a.ready, Clock: o.Clock,
-		Registry: a.registry, Durations: a.durations, Grafana: o.Config.Page.GrafanaURL, Login: o.Config.Page.LoginURL, Log: o.Log, Requests: repeats.Unbounded(o.Log), Version: Version(), Extra: o.Extra,
+		Registry: a.registry, Durations: a.durations, Grafana: o.Config.Page.GrafanaURL, Login: o.Config.Page.LoginURL, Folder: o.Config.Data.Dir != "", Log: o.Log, Requests: repeats.Unbounded(o.Log), Version: Version(), Extra: o.Extra,
 		Traces: o.Traces.Provider(), Sampled: o.Traces.sampled,
 	})
 	return err

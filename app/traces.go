@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"stepboard/config"
+	"stepboard/internal/outbound"
 	"stepboard/jobs"
 	"stepboard/models"
 	"stepboard/services/boards/ingest"
@@ -42,11 +43,11 @@ const (
 
 // Traces records and sends traces. A nil Traces records nothing.
 type Traces struct {
-	provider  *sdktrace.TracerProvider
-	otlp      *otlptrace.Exporter
-	exporter  *spanExporter
-	transport *http.Transport
-	ratio     float64
+	provider *sdktrace.TracerProvider
+	otlp     *otlptrace.Exporter
+	exporter *spanExporter
+	client   *http.Client
+	ratio    float64
 }
 
 // NewTraces returns traces that are sent to the collector of the settings, or nil
@@ -64,11 +65,11 @@ func NewTraces(ctx context.Context, cfg config.Traces, log *slog.Logger) (*Trace
 	if err != nil {
 		return nil, fmt.Errorf("describe the process to traces.endpoint: %w", err)
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
+	client := outbound.NewClient(outbound.Options{Timeout: exportTimeout, Idle: 1})
 	// A batch that can't be sent is lost: retrying would only make further ones
 	// wait.
 	otlp, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(target),
-		otlptracehttp.WithHTTPClient(&http.Client{Transport: transport, Timeout: exportTimeout}),
+		otlptracehttp.WithHTTPClient(client),
 		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: false}))
 	if err != nil {
 		return nil, fmt.Errorf("traces.endpoint: %w", err)
@@ -78,7 +79,7 @@ func NewTraces(ctx context.Context, cfg config.Traces, log *slog.Logger) (*Trace
 	exporter := &spanExporter{SpanExporter: otlp, log: log}
 	batches := sdktrace.NewBatchSpanProcessor(exporter, sdktrace.WithMaxQueueSize(spanQueue), sdktrace.WithExportTimeout(exportTimeout))
 	return &Traces{
-		otlp: otlp, exporter: exporter, transport: transport, ratio: cfg.Ratio,
+		otlp: otlp, exporter: exporter, client: client, ratio: cfg.Ratio,
 		provider: sdktrace.NewTracerProvider(
 			sdktrace.WithResource(process), sdktrace.WithRawSpanLimits(limits),
 			sdktrace.WithSampler(sdktrace.ParentBased(rootSampler{sdktrace.AlwaysSample()})),
@@ -110,7 +111,7 @@ func (t *Traces) Close() {
 	_ = t.provider.Shutdown(context.Background())
 	t.exporter.lost.Add(t.exporter.waiting.Swap(0)) // spans that ended after the shutdown
 	t.exporter.logLoss()
-	t.transport.CloseIdleConnections()
+	t.client.CloseIdleConnections()
 }
 
 // begin begins a trace, if sampled. end ends it.

@@ -75,7 +75,7 @@ func (e *environment) configure(ctx context.Context, redisAddr, dsn string) {
 		"limits.user_per_minute": "0",
 		// The load comes from one address.
 		"limits.address_per_minute": "0", "limits.streams_per_address": "0",
-		"boards": fmt.Sprintf(`[{name: steps}, {name: %s, change_stream: true}, {name: gifts, kind: event, max_score: 1000000000, start: %q, end: %q}, {name: active, kind: rolling, max_score: 8000000}]`,
+		"boards": fmt.Sprintf(`[{name: steps, change_stream: false}, {name: %s}, {name: gifts, kind: event, max_score: 1000000000, start: %q, end: %q}, {name: active, kind: rolling, max_score: 8000000}]`,
 			nearBoard, begin.Format(time.RFC3339), begin.AddDate(0, 0, 30).Format(time.RFC3339)),
 	}
 	e.keys.Builder = keys.Builder{Prefix: schema + ":"}

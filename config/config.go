@@ -178,7 +178,7 @@ type Board struct {
 	Shards       int           `koanf:"shards" doc:"Sorted sets that a bucket is split into by user, 1 to 1024."`
 	Global       string        `koanf:"global" validate:"oneof=users service" doc:"Who may read top and around, which show strangers: users, or service for backends only."`
 	Uploads      string        `koanf:"uploads" validate:"oneof=users service" doc:"Whose tokens may upload scores to a daily board: users, or service for backends only, because a user's token can send any total. It applies at once."`
-	ChangeStream bool          `koanf:"change_stream" doc:"Write the changes of new buckets to streams in Redis while a process has rankings.max_staleness; uploads then cost Redis about half as much again. Not for rolling boards."`
+	ChangeStream bool          `koanf:"change_stream" doc:"Write the changes of new buckets to streams in Redis while a process has rankings.max_staleness; uploads then cost Redis about half as much again. Always false on rolling boards."`
 	ReviewAbove  int64         `koanf:"review_above" doc:"Scores above this, less than max_score, are listed for operators. It applies at once. 0: none are."`
 	HoldAbove    int64         `koanf:"hold_above" doc:"Uploads of totals above this, less than max_score, are held until an operator has released them; daily boards with order high only. It applies at once. 0: none are."`
 	Unit         string        `koanf:"unit" doc:"What the scores count, a word for people such as steps, s or coins: at most 20 characters. The page shows it, in the reader's language if it knows the word (steps, coins, points). It applies at once. Empty: the page guesses."`
@@ -186,7 +186,7 @@ type Board struct {
 	End          time.Time     `koanf:"end" doc:"When an event ends. It can be moved, to a later time only. A max_score of n bits leaves it 2^(53 - n) ticks. A tick is a millisecond, a second, a minute or an hour: the finest with which the event is short enough. Ties are decided to the tick. 8388607 leaves 12 days in milliseconds, 1073741823 97 days in seconds, and 100000000000 45 days in minutes."`
 	Takes        string        `koanf:"takes" validate:"omitempty,oneof=sum best" doc:"sum: increments add up. best: the best result of each user counts; daily boards always take it, and events may. Empty: best on daily boards, otherwise sum."`
 	Late         time.Duration `koanf:"late" doc:"How long after it occurred an event takes an increment that says so in occurred_at, and after the event's end; at most 744h, and less than ledger.retain. 0s: it takes none that do."`
-	LatestEnd    time.Time     `koanf:"latest_end" doc:"Up to when it must be possible to move the end of an event, in quotes and with its offset from UTC. The tick is made long enough for it. None: as far as the tick that end needs allows; GET /v1/admin/boards/{board} shows how far."`
+	LatestEnd    time.Time     `koanf:"latest_end" doc:"Up to when it is certain that the end of an event can be moved, in quotes and with its offset from UTC: the tick is made long enough for it. It is no limit; GET /v1/admin/boards/{board} shows how far the end can be moved. None: as far as the tick that end needs allows."`
 	Window       int           `koanf:"window" doc:"Hours that count on a rolling board, the current hour included, 1 to 168. 0: 24."`
 }
 
@@ -266,7 +266,7 @@ type Friends struct {
 
 // Rankings configures how rankings are read.
 type Rankings struct {
-	MaxStaleness time.Duration `koanf:"max_staleness" validate:"omitempty,min=100ms,max=10s" doc:"How old a ranking may be, 100ms to 10s. A process then keeps copies of the current buckets of boards with change_stream, and asks Redis only where a copy may be older. 0s: it always asks Redis; required without Redis, where rankings are never stale."`
+	MaxStaleness time.Duration `koanf:"max_staleness" validate:"omitempty,min=100ms,max=10s" doc:"How old a ranking may be, 100ms to 10s. A process then keeps copies of the current buckets of boards with change_stream, as all but rolling ones have it by default, and asks Redis only where a copy may be older. 0s: it always asks Redis; required without Redis, where rankings are never stale."`
 	Memory       Size          `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for these copies, at least 1 MB. A bucket takes 8 bytes for each user of the app, in steps of 524 KB; without room it is read from Redis. Sets of friends and members take what is left, about 3 bytes for each person; without Redis, all of it. Standings of competitions take up to an eighth as much beside it."`
 	OrderMemory  Size          `koanf:"order_memory" doc:"Memory of a process for the order of these copies, from which it answers top, around and me: 19 bytes for each user with a score. A bucket without room, or all with 0, are read from Redis."`
 }
@@ -314,5 +314,5 @@ func Default() Config {
 
 // defaultBoard returns the defaults of a board in the file.
 func defaultBoard(name string) Board {
-	return Board{Name: name, Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: models.DefaultOpenDays, MaxScore: 100_000, Order: "high", Shards: 1, Global: "users", Uploads: "users"}
+	return Board{Name: name, Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: models.DefaultOpenDays, MaxScore: 100_000, Order: "high", Shards: 1, Global: "users", Uploads: "users", ChangeStream: true}
 }

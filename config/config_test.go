@@ -195,6 +195,8 @@ func TestBadValuesNameTheKey(t *testing.T) {
 		{"http: {pprof_addr: ':6060'}", "http.pprof_addr: must be an address of this machine alone"},
 		{"http: {pprof_addr: '10.0.0.1:6060'}", "http.pprof_addr: must be an address of this machine alone"},
 		{"push: {subject: ops@example.com}", "push.subject: must be an address such as mailto:ops@example.com"},
+		{"push: {subject: 'mailto:ops@localhost'}", "push.subject: must be an address"},
+		{"push: {subject: 'https://nas.local/contact'}", "push.subject: must be an address"},
 		{"push: {subject: 'mailto:Ops <ops@example.com>'}", "push.subject: must be an address"},
 		{"push: {subject: 'http://example.com/contact'}", "push.subject: must be an address"},
 		{"push: {subject: 'https://ops@example.com/contact'}", "push.subject: must be an address"},
@@ -259,7 +261,7 @@ func TestBadValuesNameTheKey(t *testing.T) {
 		{"redis: {mode: cluster, master_name: a}", "redis.master_name: is for mode sentinel only"},
 		{"ingest: {redis: {mode: sentinel, addrs: ['a:1']}}", "ingest.redis.master_name: must be set in mode sentinel"},
 		{"ingest: {redis: {addrs: ['a:1', 'b:1']}}", "ingest.redis.addrs: must be a list of 1 in mode single"},
-		{"redis: {addrs: []}", "redis.addrs: must have at least 1"},
+		{"redis: {addrs: []}", "redis.addrs: must have at least one"},
 		{"redis: {addrs: ['a:1', 'b:1']}", "redis.addrs: must be a list of 1"},
 		{"redis: {addrs: 'a:1,b:1'}", "redis.addrs: must be a list of 1"},
 		{"redis: {addrs: [a]}", "redis.addrs[0]: must be host:port"},
@@ -320,8 +322,8 @@ func TestBadValuesNameTheKey(t *testing.T) {
 		{"traces: {ratio: 1 %}", "traces.ratio: must be a number"},
 		{"traces: {ratio: true}", "traces.ratio: must be a number"},
 		{"traces: {ratio: ''}", "traces.ratio: must be a number"},
-		{"boards:", "boards: must have at least 1"},
-		{"boards: []", "boards: must have at least 1"},
+		{"boards:", "boards: must have at least one"},
+		{"boards: []", "boards: must have at least one"},
 		{"boards: steps", "boards: must be a list"},
 		{"boards: {name: steps}", "boards: must be a list"},
 		{"boards: 5", "boards: must be a list"},
@@ -400,7 +402,7 @@ func TestErrorsShowNoSecret(t *testing.T) {
 
 func TestBoards(t *testing.T) {
 	t.Parallel()
-	steps := config.Board{Name: "steps", Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: 2, MaxScore: 100_000, Order: "high", Shards: 1, Global: "users", Uploads: "users"}
+	steps := config.Board{Name: "steps", Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: 2, MaxScore: 100_000, Order: "high", Shards: 1, Global: "users", Uploads: "users", ChangeStream: true}
 	bare := func(name string) config.Board {
 		b := steps
 		b.Name = name
@@ -408,7 +410,7 @@ func TestBoards(t *testing.T) {
 	}
 	today, rolling := bare("a"), bare("a")
 	today.OpenDays = 0
-	rolling.Kind, rolling.OpenDays = "rolling", 0
+	rolling.Kind, rolling.OpenDays, rolling.ChangeStream = "rolling", 0, false
 	full := config.Board{Name: "walk-2", Kind: "daily", TimeZone: "Europe/Berlin", OpenDays: 30, MaxScore: 17_179_869_183, Order: "high", Shards: 1024, Global: "service", Uploads: "service", ChangeStream: true, ReviewAbove: 60_000, HoldAbove: 90_000, Unit: "steps"}
 	const fullText = "{name: walk-2, kind: daily, time_zone: Europe/Berlin, open_days: 30, max_score: 17_179_869_183, order: high, shards: 1024, " +
 		"global: service, uploads: service, change_stream: true, review_above: 60_000, hold_above: 90_000, unit: steps}"

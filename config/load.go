@@ -188,6 +188,7 @@ func fillBoards(k *koanf.Koanf) error {
 		defaults := defaultBoard("")
 		if kind, ok := given["kind"]; ok && kind != defaults.Kind {
 			defaults.OpenDays = 0
+			defaults.ChangeStream = kind != string(models.KindRolling)
 		}
 		board := structMap(reflect.ValueOf(defaults))
 		for key, value := range given {

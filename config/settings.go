@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-playground/validator/v10"
 
+	"stepboard/internal/outbound"
 	"stepboard/models"
 )
 
@@ -256,10 +257,10 @@ func isContact(fl validator.FieldLevel) bool {
 	text := fl.Field().String()
 	if email, found := strings.CutPrefix(text, "mailto:"); found {
 		parsed, err := mail.ParseAddress(email)
-		return err == nil && parsed.Address == email
+		return err == nil && parsed.Address == email && outbound.IsPublicHost(email[strings.LastIndex(email, "@")+1:])
 	}
 	u, err := url.Parse(text)
-	return err == nil && u.Scheme == "https" && u.Hostname() != "" && u.User == nil
+	return err == nil && u.Scheme == "https" && u.User == nil && outbound.IsPublicHost(u.Hostname())
 }
 
 // isOutcomeType reports whether a field is the type of an outcome.
@@ -321,7 +322,7 @@ func explain(f validator.FieldError) string {
 	case "whsec":
 		return key + ": must be whsec_ and 24 to 64 bytes in base64"
 	case "contact":
-		return fmt.Sprintf("%s: must be an address such as mailto:ops@example.com or https://example.com/contact, not %q", key, f.Value())
+		return fmt.Sprintf("%s: must be an address such as mailto:ops@example.com or https://example.com/contact, with a public name, not %q: push services refuse others", key, f.Value())
 	case "outcome":
 		return fmt.Sprintf("%s: must be one of %s, not %q", key, joinTypes(models.OutcomeTypes()), f.Value())
 	default:
@@ -335,6 +336,9 @@ func explainBound(f validator.FieldError) string {
 	case reflect.String:
 		return fmt.Sprintf("must have %s %s characters", word, f.Param())
 	case reflect.Slice:
+		if f.Param() == "1" {
+			return fmt.Sprintf("must have %s one", word)
+		}
 		return fmt.Sprintf("must have %s %s of them", word, f.Param())
 	default:
 		return fmt.Sprintf("must be %s %s, not %v", word, f.Param(), f.Value())

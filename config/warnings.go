@@ -4,9 +4,11 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
+	"stepboard/internal/outbound"
 	"stepboard/models"
 )
 
@@ -36,8 +38,6 @@ func (c *Config) Warnings() []string {
 	streams := slices.ContainsFunc(c.Boards, func(b Board) bool { return b.ChangeStream })
 	warn(c.Rankings.MaxStaleness > 0 && !streams,
 		"rankings.max_staleness is set, but no board of the settings has change_stream: their rankings are read from Redis")
-	warn(c.Rankings.MaxStaleness == 0 && streams,
-		"a board has change_stream, but rankings.max_staleness is 0s: this process reads its rankings from Redis")
 	warn(c.Auth.JWKSURL != "" && c.Auth.Audience == "",
 		"auth.audience is empty: tokens that the issuer made for other services are accepted")
 	warn(strings.HasPrefix(strings.ToLower(c.Auth.JWKSURL), "http:"),
@@ -50,6 +50,9 @@ func (c *Config) Warnings() []string {
 	warn(public && c.Push.Subject != "" && c.Push.PrivateNetwork,
 		"push.private_network is set: every user can let this service send to addresses of its own network")
 	for _, w := range c.Webhooks {
+		u, err := url.Parse(w.URL)
+		warn(err == nil && !w.PrivateNetwork && !outbound.IsPublicHost(u.Hostname()),
+			"webhooks has "+w.URL+", which is not a public address: nothing is delivered there unless its private_network is set")
 		warn(strings.HasPrefix(strings.ToLower(w.URL), "http:") && !w.PrivateNetwork,
 			"webhooks has "+w.URL+", which is not https: anybody on the way can read who is friends with whom")
 	}

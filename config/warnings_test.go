@@ -26,11 +26,14 @@ func TestWarnings(t *testing.T) {
 		{"proxies", func(c *config.Config) { c.HTTP.TrustedProxies = []string{"10.0.0.0/8", "::1"} }, ""},
 		{"everybody as a proxy", func(c *config.Config) { c.HTTP.TrustedProxies = []string{"10.0.0.0/8", "0.0.0.0/0"} }, "http.trusted_proxies has 0.0.0.0/0"},
 		{"everybody as a proxy, in IPv6", func(c *config.Config) { c.HTTP.TrustedProxies = []string{"::/0"} }, "http.trusted_proxies has ::/0"},
-		{"rankings from memory", func(c *config.Config) {
-			c.Rankings.MaxStaleness, c.Boards[0].ChangeStream = time.Second, true
+		{"rankings from memory", func(c *config.Config) { c.Rankings.MaxStaleness = time.Second }, ""},
+		{"no change stream", func(c *config.Config) {
+			c.Rankings.MaxStaleness, c.Boards[0].ChangeStream = time.Second, false
+		}, "rankings.max_staleness is set"},
+		{"a webhook to this machine", func(c *config.Config) { c.Webhooks = []config.Webhook{{URL: "https://127.0.0.1:9/hook"}} }, "webhooks has https://127.0.0.1:9/hook, which is not a public address"},
+		{"a webhook to this machine, which is permitted", func(c *config.Config) {
+			c.Webhooks = []config.Webhook{{URL: "http://127.0.0.1:9/hook", PrivateNetwork: true}}
 		}, ""},
-		{"no change stream", func(c *config.Config) { c.Rankings.MaxStaleness = time.Second }, "rankings.max_staleness is set"},
-		{"a change stream that nobody reads", func(c *config.Config) { c.Boards[0].ChangeStream = true }, "a board has change_stream"},
 		{"a JWKS", func(c *config.Config) { c.Auth.JWKSURL, c.Auth.Audience = "https://a.example/keys", "steps" }, ""},
 		{"a JWKS without an audience", func(c *config.Config) { c.Auth.JWKSURL = "https://a.example/keys" }, "auth.audience is empty"},
 		{"copies over http", func(c *config.Config) { c.Backup.Endpoint = "http://minio.example:9000" }, "backup.endpoint is not https"},

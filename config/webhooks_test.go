@@ -56,7 +56,7 @@ func TestWrongWebhooks(t *testing.T) {
 		"[{url: ftp://a.example" + secrets + "}]":                                      "webhooks[0].url: must be an http or https address",
 		"[{url: 'https://u:hunter22@a'" + secrets + "}]":                               "webhooks[0].url: must have no user",
 		"[{url: 'https://a/?key=hunter22'" + secrets + "}]":                            "webhooks[0].url: must have no user",
-		"[{url: https://a}]":                                                           "webhooks[0].secrets: must have at least 1",
+		"[{url: https://a}]":                                                           "webhooks[0].secrets: must have at least one",
 		"[{url: https://a, secrets: [hunter22]}]":                                      "webhooks[0].secrets[0]: must be whsec_",
 		"[{url: https://a, secrets: [whsec_aHVudGVyMjI=]}]":                            "webhooks[0].secrets[0]: must be whsec_",
 		"[{url: https://a" + secrets + ", events: [board.lost]}]":                      "webhooks[0].events[0]: must be one of friend.requested",

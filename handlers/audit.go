@@ -72,7 +72,9 @@ func recorded[I any, In recordedInput[I], O any](
 		entry := audit.Entry{AuditEntry: models.AuditEntry{
 			Actor: string(operator), Action: id, RequestID: callerFrom(ctx).requestID,
 		}}
-		In(in).about(&entry)
+		if In(in).about(&entry); !models.IsPlainText(entry.Reason) {
+			return nil, models.Invalid("body.reason", "is plain text, without control characters and line breaks")
+		}
 		finish, err := log.Begin(ctx, entry)
 		if err != nil {
 			return nil, err

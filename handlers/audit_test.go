@@ -69,6 +69,7 @@ func TestChangesAreAudited(t *testing.T) {
 		{"a change with a reason", "admin", dismiss, `{"reason":"a marathon"}`, errUnavailable, []string{
 			"Begin alice dismissReview board= bucket= target=3 reason=a marathon", "Dismiss 3 alice a marathon -1 false", "finish unavailable",
 		}, wantUnavailable},
+		{"a reason with an escape sequence", "admin", dismiss, `{"reason":"a\u001b[31mb"}`, nil, nil, "422 validation_failed: body.reason: is plain text, without control characters and line breaks"},
 		{"a call that only asks", "admin", dismiss + "?dry_run=true", "{}", errUnavailable, []string{"Dismiss 3 alice  -1 true"}, wantUnavailable},
 		{"a token without a sub", "admin without a sub", discard, "", nil, nil, "403 forbidden: …"},
 		{"a user's token", "1", discard, "", nil, nil, "403 forbidden: this token may not make this call"},

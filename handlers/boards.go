@@ -155,12 +155,12 @@ type newBoard struct {
 	Kind         models.Kind     `json:"kind" enum:"daily,event,rolling" doc:"daily, event or rolling"`
 	TimeZone     string          `json:"time_zone,omitempty" default:"Asia/Shanghai" doc:"IANA zone that fixes its days, or local: each user's own calendar does; daily boards only" example:"Asia/Shanghai"`
 	OpenDays     *int            `json:"open_days,omitempty" minimum:"0" maximum:"30" doc:"How many days before today take uploads; 2 if it is left out; daily boards only"`
-	MaxScore     int64           `json:"max_score" minimum:"1" doc:"The largest score that is accepted" example:"10000000"`
+	MaxScore     int64           `json:"max_score,omitempty" minimum:"1" default:"100000" doc:"The largest score that is accepted" example:"10000000"`
 	Order        models.Order    `json:"order,omitempty" enum:"high,low" default:"high" doc:"Which score ranks first: the highest, or with low the lowest, such as the fastest lap; low on daily boards, and on events that take the best, which then have no review_above"`
 	Shards       int             `json:"shards,omitempty" minimum:"1" maximum:"1024" default:"1" doc:"The number of sorted sets that a bucket is split into"`
 	Global       models.Audience `json:"global,omitempty" enum:"users,service" default:"users" doc:"Who may read top and around"`
 	Uploads      models.Audience `json:"uploads,omitempty" enum:"users,service" default:"users" doc:"Whose tokens may upload scores; daily boards only"`
-	ChangeStream bool            `json:"change_stream,omitempty" doc:"Whether the changes of new buckets are written to streams, so that processes can keep a copy of them; not on rolling boards"`
+	ChangeStream *bool           `json:"change_stream,omitempty" doc:"Whether the changes of new buckets are written to streams, so that processes can keep a copy of them; true if it is left out, but never on rolling boards"`
 	ReviewAbove  int64           `json:"review_above,omitempty" minimum:"0" doc:"Scores above this are listed by GET /v1/admin/reviews; less than max_score; 0 for none"`
 	HoldAbove    int64           `json:"hold_above,omitempty" minimum:"0" doc:"Uploads of totals above this are held, see GET /v1/admin/holds; less than max_score; 0 for none; daily boards with order high only"`
 	Unit         string          `json:"unit,omitempty" maxLength:"20" doc:"What the scores count, a word for people, which the page shows" example:"coins"`
@@ -168,7 +168,7 @@ type newBoard struct {
 	EndsAt       *time.Time      `json:"end,omitempty" format:"date-time" doc:"When it ends; events only" example:"2026-12-24T15:00:00Z"`
 	Takes        models.Takes    `json:"takes,omitempty" enum:"sum,best" doc:"sum: increments add up, the default of events and rolling boards; best: the best result counts, on events and, always, on daily boards"`
 	Late         string          `json:"late,omitempty" doc:"How long after it occurred an event takes an increment that says when: 0s to 744h; events only" example:"48h"`
-	LatestEnd    *time.Time      `json:"latest_end,omitempty" format:"date-time" doc:"Up to when it must be possible to move the end, which may cost resolution; events only" example:"2027-01-31T15:00:00Z"`
+	LatestEnd    *time.Time      `json:"latest_end,omitempty" format:"date-time" doc:"Up to when it is certain that the end can be moved, which may cost resolution; it may be movable further; events only" example:"2027-01-31T15:00:00Z"`
 	WindowHours  int             `json:"window,omitempty" minimum:"1" maximum:"168" doc:"How many hours count, including the current one; 24 if it is left out; rolling boards only"`
 }
 
@@ -207,13 +207,17 @@ func (h *boardHandlers) define(ctx context.Context, in *defineInput) (*statusOut
 	case d.Kind == models.KindDaily:
 		openDays = models.DefaultOpenDays
 	}
+	changeStream := d.Kind != models.KindRolling
+	if d.ChangeStream != nil {
+		changeStream = *d.ChangeStream
+	}
 	late, err := parseLate(d.Late)
 	if err != nil {
 		return nil, err
 	}
 	b, err := h.boards.Add(ctx, models.Board{
 		Name: d.Name, Kind: d.Kind, TimeZone: d.TimeZone, OpenDays: openDays, MaxScore: d.MaxScore, Order: d.Order, Shards: d.Shards, Global: d.Global, Uploads: d.Uploads,
-		StartsAt: d.StartsAt, EndsAt: d.EndsAt, Takes: d.Takes, Late: late, LatestEnd: d.LatestEnd, WindowHours: d.WindowHours, ChangeStream: d.ChangeStream, ReviewAbove: d.ReviewAbove, HoldAbove: d.HoldAbove, Unit: d.Unit,
+		StartsAt: d.StartsAt, EndsAt: d.EndsAt, Takes: d.Takes, Late: late, LatestEnd: d.LatestEnd, WindowHours: d.WindowHours, ChangeStream: changeStream, ReviewAbove: d.ReviewAbove, HoldAbove: d.HoldAbove, Unit: d.Unit,
 	}, in.isDryRun())
 	if err != nil {
 		return nil, err

@@ -109,14 +109,14 @@ func TestDefineAndShowBoards(t *testing.T) {
 		show   = "GET /v1/admin/boards/steps"
 		steps  = `{"name":"steps","kind":"daily","max_score":100000}`
 	)
-	add := []string{"Add steps daily Asia/Shanghai 2 100000 high 1 users <nil> <nil> 0 false 0"}
+	add := []string{"Add steps daily Asia/Shanghai 2 100000 high 1 users <nil> <nil> 0 true 0"}
 	runCases(t, config, []testCase{
 		{"a daily board, with defaults", "admin", define, steps, nil, add,
-			`201 {` + stepsBoard + `,"shards":1,"change_stream":false,"review_above":0,"hold_above":0,"created_at":"0001-01-01T00:00:00.000Z"}`},
+			`201 {` + stepsBoard + `,"shards":1,"change_stream":true,"review_above":0,"hold_above":0,"created_at":"0001-01-01T00:00:00.000Z"}`},
 		{"a dry run", "admin", define + "?dry_run=true", steps, nil, []string{"try " + add[0]},
-			`200 {` + stepsBoard + `,"shards":1,"change_stream":false,"review_above":0,"hold_above":0,"created_at":"2026-11-20T04:00:00.000Z"}`},
+			`200 {` + stepsBoard + `,"shards":1,"change_stream":true,"review_above":0,"hold_above":0,"created_at":"2026-11-20T04:00:00.000Z"}`},
 		{"a daily board that takes today only", "admin", define, `{"name":"steps","kind":"daily","max_score":100000,"open_days":0}`, nil,
-			[]string{"Add steps daily Asia/Shanghai 0 100000 high 1 users <nil> <nil> 0 false 0"},
+			[]string{"Add steps daily Asia/Shanghai 0 100000 high 1 users <nil> <nil> 0 true 0"},
 			`201 {"name":"steps","kind":"daily","time_zone":"Asia/Shanghai","open_days":0,…`},
 		{"too many open days", "admin", define, `{"name":"a","kind":"daily","max_score":1,"open_days":31}`, nil, nil,
 			"422 validation_failed: body.open_days: …"},
@@ -124,15 +124,15 @@ func TestDefineAndShowBoards(t *testing.T) {
 			"422 validation_failed: body.open_days: …"},
 		{"a rolling board", "admin", define, `{"name":"window","kind":"rolling","max_score":100000,"window":24,"global":"service"}`, nil,
 			[]string{"Add window rolling Asia/Shanghai 0 100000 high 1 service <nil> <nil> 24 false 0"}, `201 {` + windowBoard + `,…`},
-		{"a board with a change stream", "admin", define, `{"name":"steps","kind":"daily","max_score":100000,"change_stream":true}`, nil,
-			[]string{"Add steps daily Asia/Shanghai 2 100000 high 1 users <nil> <nil> 0 true 0"}, `201 {` + stepsBoard + `,"shards":1,"change_stream":true,…`},
+		{"a board without a change stream", "admin", define, `{"name":"steps","kind":"daily","max_score":100000,"change_stream":false}`, nil,
+			[]string{"Add steps daily Asia/Shanghai 2 100000 high 1 users <nil> <nil> 0 false 0"}, `201 {` + stepsBoard + `,"shards":1,"change_stream":false,…`},
 		{"a board with reviews", "admin", define, `{"name":"steps","kind":"daily","max_score":100000,"review_above":60000}`, nil,
-			[]string{"Add steps daily Asia/Shanghai 2 100000 high 1 users <nil> <nil> 0 false 60000"},
-			`201 {` + stepsBoard + `,"shards":1,"change_stream":false,"review_above":60000,"hold_above":0,…`},
+			[]string{"Add steps daily Asia/Shanghai 2 100000 high 1 users <nil> <nil> 0 true 60000"},
+			`201 {` + stepsBoard + `,"shards":1,"change_stream":true,"review_above":60000,"hold_above":0,…`},
 		{"a board with a unit", "admin", define, `{"name":"steps","kind":"daily","max_score":100000,"unit":"步"}`, nil,
 			[]string{add[0] + " 步"}, `201 {"name":"steps","kind":"daily","time_zone":"Asia/Shanghai","open_days":2,"max_score":100000,"unit":"步",…`},
 		{"a board that ranks the lowest score first", "admin", define, `{"name":"steps","kind":"daily","max_score":100000,"order":"low"}`, nil,
-			[]string{"Add steps daily Asia/Shanghai 2 100000 low 1 users <nil> <nil> 0 false 0"},
+			[]string{"Add steps daily Asia/Shanghai 2 100000 low 1 users <nil> <nil> 0 true 0"},
 			`201 {"name":"steps","kind":"daily","time_zone":"Asia/Shanghai","open_days":2,"max_score":100000,"unit":"","tick_ms":1,"order":"low",…`},
 		{"another order", "admin", define, `{"name":"a","kind":"daily","max_score":1,"order":"up"}`, nil, nil, "422 validation_failed: body.order: …"},
 		{"too long a unit", "admin", define, `{"name":"a","kind":"daily","max_score":1,"unit":"123456789012345678901"}`, nil, nil,

@@ -117,9 +117,9 @@ type newCorrection struct {
 	UserID models.UserID         `json:"user_id" doc:"The user" example:"1001"`
 	Kind   models.CorrectionKind `json:"kind" enum:"set,exclude" doc:"set makes the score worse, exclude removes the user from the ranking"`
 	Score  *int64                `json:"score,omitempty" nullable:"true" minimum:"0" doc:"The score to show instead, which ranks no better than the user's; for set only" example:"9000"`
-	Reason string                `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"the phone was shaken"`
+	Reason string                `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators, and in the user's own export" example:"the phone was shaken"`
 	// Message is for the user, unlike Reason.
-	Message string `json:"message,omitempty" maxLength:"200" doc:"What the user is told of it: plain text without line breaks. The reason stays among operators" example:"These steps look like a shaken phone. Ask us if they were not."`
+	Message string `json:"message,omitempty" maxLength:"200" doc:"What the user is told of it: plain text without line breaks. The page shows no reasons" example:"These steps look like a shaken phone. Ask us if they were not."`
 }
 
 func (in *createCorrectionInput) about(e *audit.Entry) {
@@ -165,7 +165,7 @@ type liftCorrectionInput struct {
 
 // correctionLifting says why a correction ends.
 type correctionLifting struct {
-	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"it was a marathon"`
+	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators, and in the user's own export" example:"it was a marathon"`
 }
 
 func (in *liftCorrectionInput) about(e *audit.Entry) {

@@ -44,7 +44,7 @@ type hold struct {
 
 	DecidedAt *models.Timestamp `json:"decided_at" format:"date-time" nullable:"true" doc:"When it was decided; null while it is open"`
 	DecidedBy *models.UserID    `json:"decided_by" nullable:"true" doc:"The sub of the token by which it was decided; null likewise"`
-	Reason    *string           `json:"reason" nullable:"true" doc:"Why, for other operators; null likewise"`
+	Reason    *string           `json:"reason" nullable:"true" doc:"Why, for other operators, and in the user's own export; null likewise"`
 	Message   *string           `json:"message" nullable:"true" doc:"What the user is told, or empty; null likewise"`
 }
 
@@ -108,7 +108,7 @@ type holdInput struct {
 
 // holdDecision says what an operator has looked at, and why it is decided so.
 type holdDecision struct {
-	Reason  string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"a marathon"`
+	Reason  string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators, and in the user's own export" example:"a marathon"`
 	Score   int64  `json:"score" minimum:"0" doc:"The total that was looked at" example:"98800"`
 	Message string `json:"message,omitempty" maxLength:"200" doc:"What the user is told"`
 }

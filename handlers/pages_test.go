@@ -57,7 +57,7 @@ func TestPages(t *testing.T) {
 			t.Errorf("Accept-Encoding %q is answered with gzip", accept)
 		}
 	}
-	assets := web.New(web.Files(), false, "").Assets
+	assets := web.New(web.Files(), web.Options{}).Assets
 	asset := get(t, api, assets+"page/app.js")
 	if kept := asset.Header().Get("Cache-Control"); asset.Code != 200 || kept != "max-age=31536000, immutable" {
 		t.Errorf("an asset: %d, Cache-Control %q", asset.Code, kept)
@@ -91,7 +91,7 @@ func TestBasePath(t *testing.T) {
 		missing = "404 "
 		found   = "200 "
 	)
-	assets := web.New(web.Files(), false, "").Assets
+	assets := web.New(web.Files(), web.Options{}).Assets
 	api := newAPI(t, handlers.Config{History: history{&recorder{}}, BasePath: "/our/steps"})
 	for path, want := range map[string]string{
 		"/our/steps/":                            found,

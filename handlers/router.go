@@ -95,6 +95,8 @@ type Config struct {
 	// Grafana is the address of the operators' dashboard, and Login that of the app's login; both may
 	// be empty.
 	Grafana, Login string
+	// Folder says that the service runs on a data folder, whose secret signs tokens.
+	Folder bool
 	// Traces receives a trace of each call for which Sampled returns true. If
 	// Traces is nil, nothing is traced and Sampled is not called.
 	Traces  trace.TracerProvider
@@ -324,7 +326,7 @@ func (c *Config) serve(engine *gin.Engine, m *metrics) {
 	api.UseMiddleware(authenticator.authenticate)
 	c.routes(api, m)
 	describeMore(api.OpenAPI())
-	pages(engine, web.New(web.Files(), c.Extra != nil, c.Login), c.BasePath)
+	pages(engine, web.New(web.Files(), web.Options{Demo: c.Extra != nil, Login: c.Login, Folder: c.Folder}), c.BasePath)
 	if c.Extra != nil {
 		c.Extra(engine)
 	}

@@ -101,6 +101,10 @@ type PushSubscription struct {
 	// TimeZone is the IANA name of the zone where the user is; empty if it is not known.
 	TimeZone  string
 	CreatedAt time.Time
+	// Refusals is in how many hours since the last success a push service has refused a notice for another reason than
+	// load, and RefusedAt when the last of these began.
+	Refusals  int
+	RefusedAt *time.Time
 }
 
 // TableName returns the name of the table of subscriptions.

@@ -62,18 +62,25 @@ type Site struct {
 	// Assets is the path of the folder of assets: /assets/HASH/.
 	Assets string
 
-	demo     bool
-	login    string
+	o        Options
 	embedded fs.FS
 	files    sync.Map // path in the embedded folder to func() *File
 }
 
-// New returns a site of a folder as Files returns it, which it reads once. If demo is true, the
-// page offers to switch between the simulated people instead of asking for a token, and the API
-// reference has the token of one of them. login is the address that the page sends people to who are
-// not signed in; without one it asks for a token.
-func New(embedded fs.FS, demo bool, login string) *Site {
-	return &Site{demo: demo, login: login, embedded: embedded, Assets: "/assets/" + hashOf(embedded) + "/"}
+// Options says what a site shows to somebody who is not signed in.
+type Options struct {
+	// Demo offers to switch between the simulated people instead of asking for a token, and gives the API reference the
+	// token of one of them.
+	Demo bool
+	// Login is the address that the page sends people to; without one it asks for a token.
+	Login string
+	// Folder says that the service runs on a data folder, whose secret signs tokens.
+	Folder bool
+}
+
+// New returns a site of a folder as Files returns it, which it reads once.
+func New(embedded fs.FS, o Options) *Site {
+	return &Site{o: o, embedded: embedded, Assets: "/assets/" + hashOf(embedded) + "/"}
 }
 
 // hashOf returns a hash of all files of a folder and their names. It is one hash because modules
@@ -153,13 +160,17 @@ func (s *Site) read(name string) []byte {
 		return body
 	}
 	body = bytes.ReplaceAll(body, []byte(`"assets/`), []byte(`"`+s.Assets[1:]))
-	if s.demo {
-		body = bytes.Replace(body, []byte("<html "), []byte("<html data-demo "), 1)
+	attributes := ""
+	if s.o.Demo {
+		attributes += "data-demo "
 	}
-	if s.login != "" && name == "page/index.html" {
-		body = bytes.Replace(body, []byte("<html "), []byte(`<html data-login="`+html.EscapeString(s.login)+`" `), 1)
+	if s.o.Folder {
+		attributes += "data-folder "
 	}
-	return body
+	if s.o.Login != "" && name == "page/index.html" {
+		attributes += `data-login="` + html.EscapeString(s.o.Login) + `" `
+	}
+	return bytes.Replace(body, []byte("<html "), []byte("<html "+attributes), 1)
 }
 
 // list returns the names of the files that the page needs without a connection.

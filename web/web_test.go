@@ -13,7 +13,7 @@ import (
 // path has no file.
 func TestFind(t *testing.T) {
 	t.Parallel()
-	site := web.New(web.Files(), false, "")
+	site := web.New(web.Files(), web.Options{})
 	for path, want := range map[string]string{
 		"/":                         "text/html",
 		"/console":                  "text/html",
@@ -65,7 +65,7 @@ func TestHash(t *testing.T) {
 	folder := func(change func(fstest.MapFS)) string {
 		files := fstest.MapFS{"page/index.html": {Data: []byte("a")}, "page/app.js": {Data: []byte("b")}, "docs/docs.js": {Data: []byte("c")}}
 		change(files)
-		return web.New(files, false, "").Assets
+		return web.New(files, web.Options{}).Assets
 	}
 	seen := map[string]string{}
 	for name, change := range map[string]func(fstest.MapFS){

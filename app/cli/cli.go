@@ -2,6 +2,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,6 +57,11 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		args: args, stdout: stdout, stderr: stderr, terminal: isTerminal(stderr), account: currentAccount(), files: ownFiles{},
 		flags: make(map[string]string), closeLog: func() {},
 	}
+	return p.execute(ctx, p.commands())
+}
+
+// commands returns the command line with all commands.
+func (p *program) commands() *cobra.Command {
 	root := newRoot()
 	root.AddCommand(
 		p.demoCommand(),
@@ -69,9 +75,28 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		p.configCommand(),
 		p.openAPICommand(),
 		p.versionCommand(),
+		aboutSettings(),
 	)
 	root.AddCommand(p.storesCommands()...)
-	return p.execute(ctx, root)
+	return root
+}
+
+// aboutSettings returns the topic of help about settings, which are flags of most commands.
+func aboutSettings() *cobra.Command {
+	var text strings.Builder
+	text.WriteString("Each setting is a flag of the commands that take --config, a variable such as STEPBOARD_HTTP__ADDR and a key of the settings file.\n")
+	for _, s := range config.Settings() {
+		fmt.Fprintf(&text, "\n  --%s\n      %s\n", s.Key, described(s))
+	}
+	return &cobra.Command{Use: "settings", Short: "The settings, which are flags, too", Long: text.String()}
+}
+
+// described returns what a setting does, with its default.
+func described(s config.Setting) string {
+	if s.Default != "" && s.Default != "0" && s.Default != "false" {
+		return s.Doc + " (default " + s.Default + ")"
+	}
+	return s.Doc
 }
 
 // execute runs the command line and returns the exit status.
@@ -169,22 +194,20 @@ func (p *program) group(name, short string, subcommands ...*cobra.Command) *cobr
 	return cmd
 }
 
-// withSettings gives a command --config and a flag for each setting.
+// withSettings gives a command --config and a flag for each setting, which its help does not list.
 func (p *program) withSettings(cmd *cobra.Command) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&p.file, "config", "", "settings file (default "+config.DefaultFile+", if present)")
 	var data string
 	flags.StringVar(&data, "data", "", "short for --data.dir")
 	for _, s := range config.Settings() {
-		doc := s.Doc
-		if s.Default != "" && s.Default != "0" && s.Default != "false" {
-			doc += " (default " + s.Default + ")"
-		}
-		flags.String(s.Key, "", doc)
-		if s.Switch {
-			flags.Lookup(s.Key).NoOptDefVal = "true"
+		flags.String(s.Key, "", described(s))
+		flag := flags.Lookup(s.Key)
+		if flag.Hidden = true; s.Switch {
+			flag.NoOptDefVal = "true"
 		}
 	}
+	cmd.Long = cmp.Or(cmd.Long, cmd.Short) + "\n\nEach setting is a flag, too: stepboard help settings"
 	// A flag that was given counts even if its value is empty.
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

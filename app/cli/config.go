@@ -25,8 +25,14 @@ func (p *program) configCommand() *cobra.Command {
 			if _, err := app.NewTLS(cfg, log); err != nil { //nolint:contextcheck // connections have contexts of their own
 				return err
 			}
+			good := func(format string, args ...any) {
+				for _, warning := range cfg.Warnings() {
+					fmt.Fprintln(p.stdout, "warning: "+warning)
+				}
+				fmt.Fprintf(p.stdout, "the settings"+format+"\n", args...)
+			}
 			if !connect {
-				fmt.Fprintln(p.stdout, "the settings are good")
+				good(" are good")
 				return nil
 			}
 			if err := app.CheckWeChat(ctx, cfg.WeChat); err != nil {
@@ -37,17 +43,17 @@ func (p *program) configCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(p.stdout, "the settings are good; %s\n", found)
+				good(" are good; %s", found)
 				return nil
 			}
 			if cfg.Data.Dir != "" {
-				fmt.Fprintln(p.stdout, "the settings are good, and name no servers")
+				good(" are good, and name no servers")
 				return nil
 			}
 			if err := app.CheckServers(ctx, cfg, log); err != nil {
 				return err
 			}
-			fmt.Fprintln(p.stdout, "the settings and the servers are good")
+			good(" and the servers are good")
 			return nil
 		}),
 	}

@@ -55,7 +55,7 @@ func (p *program) correctionCommand(kind models.CorrectionKind, score *int64, sh
 
 // addDecisionFlags adds the flags of every command that makes or lifts a correction.
 func addDecisionFlags(cmd *cobra.Command, reason, actor *string, dryRun *bool) {
-	cmd.Flags().StringVar(reason, "reason", "", "why, for other operators")
+	cmd.Flags().StringVar(reason, "reason", "", "why, for other operators and the user's own export")
 	cmd.Flags().StringVar(actor, "actor", "", "who decides this")
 	cmd.Flags().BoolVar(dryRun, "dry-run", false, "change nothing, and only print what would change")
 	requireFlags(cmd, "reason", "actor")

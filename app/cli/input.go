@@ -11,6 +11,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"stepboard/services/operations/importer"
 )
 
 // input is a file that a command reads. It is unpacked on its way, in bounded memory, if gzip
@@ -84,6 +86,11 @@ func unzip(file *os.File) (io.Reader, error) {
 	})
 	if slices.ContainsFunc(files, func(f *zip.File) bool { return f.Name == "[Content_Types].xml" }) {
 		return nil, errors.New("the file is a workbook such as .xlsx: save the sheet as CSV")
+	}
+	for _, f := range files {
+		if err := importer.ExportIn(f.Name); err != nil {
+			return nil, err
+		}
 	}
 	isTable := func(f *zip.File) bool { return strings.EqualFold(path.Ext(f.Name), ".csv") }
 	if tables := slices.DeleteFunc(slices.Clone(files), func(f *zip.File) bool { return !isTable(f) }); len(tables) == 1 {

@@ -56,6 +56,8 @@ func TestFilesAreUnpacked(t *testing.T) {
 		"two CSV files":         {file: zipped(t, text, "a.csv", "b.csv"), refused: "holds 2 files, and not one"},
 		"an archive of nothing": {file: zipped(t, text, "a/"), refused: "holds 0 files"},
 		"half of an archive":    {file: zipped(t, text, "a.csv")[:40], refused: "read the zip archive"},
+		"Fitbit's":              {file: zipped(t, text, "Takeout/Fitbit/Global Export Data/steps-2026-11-01.json", "x.csv"), refused: "unzip -p takeout.zip"},
+		"Garmin's":              {file: zipped(t, text, "DI_CONNECT/DI-Connect-Aggregator/UDSFile_2026.json"), refused: "unzip -p garmin.zip"},
 		"a workbook":            {file: zipped(t, text, "[Content_Types].xml", "xl/workbook.xml"), refused: "save the sheet as CSV"},
 	} {
 		path := filepath.Join(t.TempDir(), "file")

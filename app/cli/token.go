@@ -48,7 +48,7 @@ func (p *program) tokenCommand() *cobra.Command {
 
 func signToken(settings config.Auth, user, scope string, ttl time.Duration) (string, error) {
 	if settings.HS256Secret == "" {
-		return "", errors.New("auth.hs256_secret: must be set to sign tokens")
+		return "", errors.New("auth.hs256_secret: must be set to sign tokens; on a data folder name it by --data DIR")
 	}
 	id, err := models.ParseUserID(user)
 	if err != nil {

@@ -168,7 +168,6 @@ func (s *simulation) build(ctx context.Context, addr string) error {
 // boards returns the demo's boards.
 func boards(now time.Time) []config.Board {
 	steps := config.Default().Boards[0]
-	steps.ChangeStream = true
 	steps.ReviewAbove, steps.Unit = demoReviewAbove, "steps"
 	local := steps
 	local.Name, local.TimeZone = localBoard, models.LocalZone

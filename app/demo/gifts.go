@@ -42,7 +42,7 @@ var giftCoins = []int64{1, 1, 1, 5, 5, 10, 10, 20, 66, 188}
 // giftBoards returns the boards that take increments.
 func giftBoards(now time.Time) []config.Board {
 	event, rolling := eventOf(giftsBoard, now), config.Default().Boards[0]
-	rolling.OpenDays = 0
+	rolling.OpenDays, rolling.ChangeStream = 0, false
 	rolling.Name, rolling.Kind = activeBoard, string(models.KindRolling)
 	event.MaxScore, rolling.MaxScore = 1_000_000, 1_000_000
 	event.Unit, rolling.Unit = "coins", "points"

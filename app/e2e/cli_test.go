@@ -87,10 +87,10 @@ func TestHelp(t *testing.T) {
 			text := command(append(args, "--help")...).Succeeds(t)
 			flags := tt.flags
 			if tt.settings {
-				flags = append(flags, "--config")
-				for _, s := range config.Settings() {
-					flags = append(flags, "--"+s.Key)
-				}
+				flags = append(flags, "--config", "stepboard help settings")
+			}
+			if n := strings.Count(text, "\n"); n > 60 || strings.Contains(text, "--http.addr") {
+				t.Errorf("it has %d lines: %s", n, text)
 			}
 			for _, want := range append(flags, "Usage:", strings.TrimSpace("stepboard "+tt.command)) {
 				if !strings.Contains(text, want) {
@@ -98,6 +98,17 @@ func TestHelp(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A topic of its own has the settings.
+func TestHelpSettings(t *testing.T) {
+	t.Parallel()
+	text := command("help", "settings").Succeeds(t)
+	for _, s := range config.Settings() {
+		if !strings.Contains(text, "\n  --"+s.Key+"\n") {
+			t.Errorf("nothing of %s", s.Key)
+		}
 	}
 }
 

@@ -282,7 +282,7 @@ func TestCopiesAreListed(t *testing.T) {
 			}
 			h.shipTo(t, target)
 			backupstest.NewChain(t, target, 2, 4096, began.Add(time.Hour), h.states[0])
-			check("the settings are good; backup.to has 2 generations, of which the database can be restored as of 2026-11-20T12:02:00Z")
+			check("the settings are good; of the copies in backup.to the database can be restored as of 2026-11-20T12:02:00Z")
 			lines := strings.Split(target.on(t, dir, "backups", "--backup.to="+target.address).Succeeds(t), "\n")
 			if len(lines) != 5 || !strings.HasPrefix(lines[1], "1\t2026-11-20T12:00:00Z\ttest\t2026-11-20T12:00:00Z\t2026-11-20T12:02:00Z\t1\t") ||
 				!strings.HasPrefix(lines[2], "2\t2026-11-20T13:00:00Z\ttest\t-\t-\t0\t1\t") || lines[3] != "generation 2 lacks "+(backups.Place{Number: 2, ID: backupstest.ID}).Full(1) {

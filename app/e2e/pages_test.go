@@ -21,7 +21,7 @@ func TestPathsOutsideTheAPI(t *testing.T) {
 func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 	t.Helper()
 	s := newServer(t, env)
-	assets := web.New(web.Files(), false, "").Assets
+	assets := web.New(web.Files(), web.Options{}).Assets
 	ready, connections := `"redis":"ok"`, []string{"stepboard_redis_pool_connections", "stepboard_postgres_pool_connections"}
 	if env.Redis == nil {
 		ready, connections = `"database":"ok"`, []string{"go_sql_open_connections", "stepboard_sqlite_wal_bytes"}
@@ -92,7 +92,7 @@ func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 func TestPages(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, testenv.Local(t))
-	assets := web.New(web.Files(), false, "").Assets
+	assets := web.New(web.Files(), web.Options{}).Assets
 	client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	t.Cleanup(client.CloseIdleConnections)
 	get := func(path, accept, tag string) (status int, header http.Header, body []byte) {

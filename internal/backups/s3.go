@@ -20,6 +20,8 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
+
+	"stepboard/internal/outbound"
 )
 
 // partSize is the size of the parts of large objects, in bytes. Smaller objects are one request.
@@ -50,10 +52,8 @@ func openS3(o Options, name, prefix string) (Target, error) {
 	if (o.AccessKey == "") != (o.SecretKey == "") {
 		return nil, errors.New("backup.access_key and backup.secret_key must be set together")
 	}
-	transport, err := minio.DefaultTransport(secure)
-	if err != nil {
-		return nil, err
-	}
+	transport := outbound.NewTransport(outbound.Options{Idle: 4}) // minio follows no redirect
+	transport.ResponseHeaderTimeout, transport.ForceAttemptHTTP2 = time.Minute, false
 	keys := credentials.NewStaticV4(o.AccessKey, o.SecretKey, "")
 	if o.AccessKey == "" {
 		keys = credentials.NewChainCredentials([]credentials.Provider{

@@ -680,6 +680,8 @@ func TestConsoleRows(t *testing.T) {
 	callAPI(t, user.Token, http.MethodPut, c.base+"/v1/me", map[string]string{"nickname": "=1+1, \"a\""}, nil)
 	c.goTo("#/users/named/" + url.PathEscape("=1"))
 	c.until("the user is there", listShown)
+	c.click("[data-action=copy]")
+	c.until("a spreadsheet takes nothing for a formula", `window.copied.includes("\t'=1+1, \"a\"\t")`)
 	file := c.downloads("users.csv")
 	c.click("[data-action=csv]")
 	want := "\ufeffuser_id,nickname,avatar_url,friends,created_at\r\n" + user.UserID + `,"'=1+1, ""a""",`

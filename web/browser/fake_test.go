@@ -37,7 +37,7 @@ type fakeService struct {
 // newFakeService starts a service with a daily board, an event and no people.
 func newFakeService(t *testing.T, demo bool) *fakeService {
 	t.Helper()
-	f := &fakeService{site: web.New(web.Files(), demo, ""), calls: make(map[string]http.HandlerFunc), changed: make(chan struct{})}
+	f := &fakeService{site: web.New(web.Files(), web.Options{Demo: demo}), calls: make(map[string]http.HandlerFunc), changed: make(chan struct{})}
 	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		call, valid, site := f.calls[r.Method+" "+r.URL.Path], f.valid, f.site

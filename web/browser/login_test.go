@@ -14,7 +14,7 @@ func TestLogin(t *testing.T) {
 	t.Parallel()
 	f := newFakeService(t, false)
 	f.ranks(rankingFrom(1, 2, 1))
-	f.install(web.New(web.Files(), false, f.URL+"/login?app=steps"))
+	f.install(web.New(web.Files(), web.Options{Login: f.URL + "/login?app=steps"}))
 	back := ""
 	f.handle("GET /login", func(w http.ResponseWriter, r *http.Request) {
 		to := r.URL.Query().Get("return_to")

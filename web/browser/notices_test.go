@@ -24,6 +24,7 @@ import (
 const fakePush = `(() => {
 	const made = () => ({
 		endpoint: 'https://push.example/1',
+		options: { applicationServerKey: new Uint8Array(JSON.parse(localStorage.getItem('fake-push'))).buffer },
 		toJSON: () => ({ endpoint: 'https://push.example/1', expirationTime: null, keys: { p256dh: 'BA', auth: 'aa' } }),
 		unsubscribe: async () => { localStorage.removeItem('fake-push'); return true; },
 	});
@@ -34,7 +35,7 @@ const fakePush = `(() => {
 	PushManager.prototype.getSubscription = async () => localStorage.getItem('fake-push') ? made() : null;
 	PushManager.prototype.subscribe = async ({ userVisibleOnly, applicationServerKey }) => {
 		if (!userVisibleOnly || applicationServerKey.length !== 3) throw new Error('options');
-		localStorage.setItem('fake-push', '1');
+		localStorage.setItem('fake-push', JSON.stringify([...applicationServerKey]));
 		return made();
 	};
 })()`
@@ -144,6 +145,11 @@ func TestNotices(t *testing.T) {
 	p.waitForWorker()
 	p.goTo("#/me")
 	choose("digest", true, "PUT https://push.example/1 "+keys+" [digest] "+zone)
+	eval[any](p, "localStorage.setItem('fake-push', '[9,9,9]')") // for the key of a service that was here before
+	choose("likes", true, "PUT https://push.example/1 "+keys+" [likes digest] "+zone)
+	if got := eval[string](p, "localStorage.getItem('fake-push')"); got != "[1,2,3]" {
+		t.Errorf("it is subscribed for the key %s", got)
+	}
 	p.open("about:blank")
 	p.open(f.URL + "/#token=" + tokenOf("2", ""))
 	p.until("another user ends it", "!("+subscribed+") && localStorage.push === undefined")

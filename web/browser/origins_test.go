@@ -17,7 +17,7 @@ import (
 // function of the service's address and a token.
 func newOrigin(t *testing.T) string {
 	t.Helper()
-	site := web.New(web.Files(), false, "")
+	site := web.New(web.Files(), web.Options{})
 	client, _ := site.Find(site.Assets + "page/vendor/stepboard.js")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/client.js" {

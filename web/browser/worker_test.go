@@ -35,7 +35,7 @@ func build(t *testing.T, name string, change func(fstest.MapFS)) *web.Site {
 	files["page/view.js"].Data = []byte(text("page/view.js") + "\nwindow.build = '" + name + "';\n")
 	files["page/history.js"].Data = []byte(text("page/history.js") + "\nwindow.historyBuild = '" + name + "';\n")
 	change(files)
-	return web.New(files, false, "")
+	return web.New(files, web.Options{})
 }
 
 func unchanged(fstest.MapFS) {}

@@ -7,7 +7,7 @@ import { List } from './list.js';
 import { lists } from './lists.js';
 import { Overview } from './overview.js';
 import { refreshEvery } from './parts.js';
-import { Entrance, TokenForm } from '../page/sign-in.js';
+import { Entrance, tokenCommand, TokenForm } from '../page/sign-in.js';
 import { assetOf, basePath } from '../page/storage.js';
 import './texts.js';
 
@@ -84,7 +84,7 @@ function SignIn({ signIn, error, onLocale }) {
   return html`<${Entrance} title=${t('console')} onLocale=${onLocale}>
     <${TokenForm}
       label=${t('adminToken')}
-      hint=${t('adminTokenHint', { command: 'stepboard token --user mei --scope admin' })}
+      hint=${t('adminTokenHint', { command: tokenCommand('mei --scope admin') })}
       wrong=${error && t(error)}
       action=${t('enter')}
       known=${data?.token}

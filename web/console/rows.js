@@ -43,9 +43,9 @@ const linesOf = (rows) => {
   return [names, ...rows.map((row) => names.map((name) => row[name]))];
 };
 
-// A text that a spreadsheet would take for a formula gets an apostrophe in front of it.
+// A text that a spreadsheet would take for a formula, also in full width, gets an apostrophe in front of it.
 const unarmed = (value) =>
-  typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : textOf(value);
+  typeof value === 'string' && /^\s*[=+\-@＝＋－＠\t\r]/.test(value) ? `'${value}` : textOf(value);
 const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
 // csvOf returns rows as CSV, as RFC 4180 has it.
@@ -57,7 +57,7 @@ const csvOf = (rows) =>
 // tableOf returns rows as lines with tabs, which spreadsheets and messages take.
 const tableOf = (rows) =>
   linesOf(rows)
-    .map((line) => line.map((value) => textOf(value).replaceAll(/[\t\r\n]/g, ' ')).join('\t'))
+    .map((line) => line.map((value) => unarmed(value).replaceAll(/[\t\r\n]/g, ' ')).join('\t'))
     .join('\n');
 
 // Taking copies and saves rows. If fetchRows is given, the file has the rows that it returns a promise of.

@@ -17,6 +17,10 @@ export const currentSubscription = async () =>
 const bytesOf = (base64) =>
   Uint8Array.from(atob(base64.replace(/-/g, '+').replace(/_/g, '/')), (c) => c.charCodeAt(0));
 
+const hasKey = ({ options }, key) =>
+  options?.applicationServerKey &&
+  String(new Uint8Array(options.applicationServerKey)) === String(key);
+
 // keepLocale keeps the viewer's language where the worker finds it, which makes the sentences.
 export const keepLocale = async () =>
   (await caches.open(cacheName)).put(`${scope}locale`, new Response(locale));
@@ -27,8 +31,13 @@ export async function subscribe(key, user) {
   const options = { userVisibleOnly: true, applicationServerKey: bytesOf(key) };
   if ((await Notification.requestPermission()) !== 'granted') return null;
   const { pushManager } = await navigator.serviceWorker.ready;
-  const subscription =
-    (await pushManager.getSubscription()) ?? (await pushManager.subscribe(options));
+  let subscription = await pushManager.getSubscription();
+  // One for another key, such as that of a service that was at this address before, would never be sent anything.
+  if (subscription && !hasKey(subscription, options.applicationServerKey)) {
+    await subscription.unsubscribe();
+    subscription = null;
+  }
+  subscription ??= await pushManager.subscribe(options);
   const { endpoint, keys } = subscription.toJSON();
   store(pushKey, user);
   await keepLocale();

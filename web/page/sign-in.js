@@ -8,7 +8,11 @@ import { html, useState } from './view.js';
 addTexts(texts);
 
 // The address of the app's login (page.login_url), or nothing.
-const { login } = document.documentElement.dataset;
+const { login, folder } = document.documentElement.dataset;
+
+// tokenCommand returns the command that prints a token of a user of this service.
+export const tokenCommand = (user) =>
+  `stepboard token ${folder === undefined ? '' : '--data DIR '}--user ${user}`;
 
 // loginAddress returns it with the place to come back to: a path and a hash of this origin.
 function loginAddress() {
@@ -60,7 +64,7 @@ const intros = { join: 'invited', invite: 'invitedByFriend' };
 
 // SignIn leads to the app's login. The form is for those who try the service without an app.
 export function SignIn({ signIn, refused, onLocale }) {
-  const command = html`<code>stepboard token --user 9</code>`;
+  const command = html`<code>${tokenCommand('9')}</code>`;
   const wrong = refused && t('badToken');
   const form = html`<${TokenForm}
     label=${t('token')}

@@ -108,10 +108,10 @@ func checkUnchanged(tx *gorm.DB, b *Board) error {
 	}
 	if made.StartsAt.Equal(only.StartsAt) && made.MaxScore == only.MaxScore && made.Shards == only.Shards && made.Best == only.Best &&
 		made.ClosesAt.Sub(made.EndsAt) == only.ClosesAt.Sub(only.EndsAt) &&
-		made.WindowHours == only.WindowHours && made.ChangeStream == only.ChangeStream {
+		made.WindowHours == only.WindowHours {
 		return nil
 	}
-	return fmt.Errorf("board %s is under way: its start, takes, late, window, max_score, shards and change_stream can't change any more; "+
+	return fmt.Errorf("board %s is under way: its start, takes, late, window, max_score and shards can't change any more; "+
 		"another board needs another name", b.Name)
 }
 

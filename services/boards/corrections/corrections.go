@@ -153,6 +153,9 @@ func scoreOf(bucket *models.Bucket, points *models.Points) *int64 {
 	return new(bucket.Score(*points))
 }
 
+// aboutReasons says what a reason may be.
+const aboutReasons = "is plain text, without control characters and line breaks"
+
 // check returns an error unless the fields of the request fit together.
 func (r *Request) check() error {
 	switch {
@@ -166,6 +169,8 @@ func (r *Request) check() error {
 		return models.Invalid("body.score", "exclude takes no score")
 	case r.Reason == "":
 		return models.Invalid("body.reason", "must say why")
+	case !models.IsPlainText(r.Reason):
+		return models.Invalid("body.reason", aboutReasons)
 	case !models.IsPlainText(r.Message) || utf8.RuneCountInString(r.Message) > models.MaxMessage:
 		return models.Invalid("body.message", "is at most 200 characters of plain text, without line breaks")
 	case r.Actor == "":
@@ -369,6 +374,8 @@ func (s *Service) Lift(ctx context.Context, l Lifting) (Entry, error) {
 	switch {
 	case l.Reason == "":
 		return Entry{}, models.Invalid("body.reason", "must say why")
+	case !models.IsPlainText(l.Reason):
+		return Entry{}, models.Invalid("body.reason", aboutReasons)
 	case l.Actor == "":
 		return Entry{}, models.Errorf(models.CodeValidationFailed, "lifting a correction needs an actor: the token's sub")
 	}

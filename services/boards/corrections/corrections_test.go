@@ -94,6 +94,7 @@ func TestRefused(t *testing.T) {
 			{"more than the user has", set(1, b.Day, 5_001), models.CodeCorrectionRaises},
 			{"a user without a score", set(2, b.Day, 0), models.CodeCorrectionRaises},
 			{"less than nothing", set(1, b.Day, -1), models.CodeValidationFailed},
+			{"a reason with an escape sequence", change(exclude(1, b.Day), func(r *corrections.Request) { r.Reason = "a\x1b[31mb" }), models.CodeValidationFailed},
 			{"no reason", change(exclude(1, b.Day), func(r *corrections.Request) { r.Reason = "" }), models.CodeValidationFailed},
 			{"nobody", change(exclude(1, b.Day), func(r *corrections.Request) { r.Actor = "" }), models.CodeValidationFailed},
 			{"too long a message", change(exclude(1, b.Day), func(r *corrections.Request) { r.Message = strings.Repeat("步", 201) }), models.CodeValidationFailed},

@@ -71,7 +71,7 @@ func EachEdge(ctx context.Context, in io.Reader, o EdgesOptions, do func(number 
 		rec.text = strings.TrimSpace(rec.text)
 		switch {
 		case rec.bad != nil:
-			return do(rec.number, friends.Edge{}, rec.bad)
+			return r.pass(edgeRow{rec.number, nil, rec.bad})
 		case isComment(rec.text):
 			r.size = r.size || strings.HasPrefix(rec.text, "%%MatrixMarket")
 			return nil
@@ -84,7 +84,7 @@ func EachEdge(ctx context.Context, in io.Reader, o EdgesOptions, do func(number 
 		return r.read(rec)
 	})
 	if err == nil {
-		err = r.decideFirst(nil)
+		err = r.decideFirst()
 	}
 	if err != nil {
 		return err
@@ -103,15 +103,25 @@ type edgeReader struct {
 	splitter *splitter
 	header   *header // nil if the file has none
 	columns  edgeColumns
-	// first has the fields of the first row until the next one decides whether they are names
-	// of columns.
-	first  []string
-	number int // of that line
+	// first has the fields of the first row until the ones below it, at most rowsBelow, decide whether they are names of
+	// columns.
+	first edgeRow
+	below []edgeRow
 	// oneWay has the rows of one direction, by the two people in their order.
 	oneWay map[friends.Edge]oneWayRow
 	// size says that the next line has the size of a matrix, in the format Matrix Market.
 	size bool
 }
+
+// edgeRow is a row. Its fields are nil for none, or if it is bad.
+type edgeRow struct {
+	number int
+	fields []string
+	bad    error
+}
+
+// rowsBelow is how many rows decide whether the one above them is a header.
+const rowsBelow = 20
 
 // oneWayRow is a row of one direction.
 type oneWayRow struct {
@@ -139,13 +149,31 @@ func (r *edgeReader) read(rec record) error {
 	if err == nil {
 		fields, err = r.row(fields)
 	}
-	if err != nil {
-		return r.do(rec.number, friends.Edge{}, err)
+	return r.pass(edgeRow{rec.number, fields, err})
+}
+
+// pass passes on a row, once it is known whether the first one is a header.
+func (r *edgeReader) pass(row edgeRow) error {
+	switch {
+	case r.first.fields == nil && row.bad != nil:
+		return r.do(row.number, friends.Edge{}, row.bad)
+	case r.first.fields == nil:
+		return r.edge(row.number, row.fields)
 	}
-	if err := r.decideFirst(fields); err != nil {
-		return err
+	row.fields = cloned(row.fields)
+	if r.below = append(r.below, row); len(r.below) < rowsBelow {
+		return nil
 	}
-	return r.edge(rec.number, fields)
+	return r.decideFirst()
+}
+
+// cloned returns fields without the rest of their record.
+func cloned(fields []string) []string {
+	own := make([]string, len(fields))
+	for i, field := range fields {
+		own[i] = strings.Clone(field)
+	}
+	return own
 }
 
 // begin reads a record of those up to the header or the first row.
@@ -182,7 +210,7 @@ func (r *edgeReader) begin(rec record) error {
 	if r.Header == "no" {
 		return r.edge(rec.number, fields)
 	}
-	r.first, r.number = slices.Clone(fields), rec.number
+	r.first = edgeRow{rec.number, cloned(fields), nil}
 	return nil
 }
 
@@ -244,23 +272,56 @@ func isAdjacency(delimiters string, fields []string, inQuotes []bool) bool {
 	return delimiters == spaces && len(fields) > 1 && !inQuotes[0] && strings.HasSuffix(fields[0], ":")
 }
 
-// decideFirst reads the first row, unless it is a header. next has the fields of the row behind
-// it, or is nil.
-func (r *edgeReader) decideFirst(next []string) error {
-	first := r.first
-	if first == nil {
+// decideFirst reads the first row, unless those below it show that it is a header, and then these.
+func (r *edgeReader) decideFirst() error {
+	first, below := r.first, r.below
+	if first.fields == nil {
 		return nil
 	}
-	r.first = nil
-	kind := headerOf(first)
-	switch {
-	case kind == likelyHeader && next != nil && headerOf(next) == noHeader:
-		return r.useHeader(r.number, r.splitter.quotes.delimiters, first)
-	case kind != noHeader, next != nil && max(idKind(first[0]), idKind(first[1])) < min(idKind(next[0]), idKind(next[1])):
-		return fmt.Errorf("line %d, %q, may be a header or two users: say which by --header yes or --header no",
-			r.number, shortened(strings.Join(first, r.splitter.quotes.delimiters[:1])))
+	r.first, r.below = edgeRow{}, nil
+	err := r.readFirst(first, below)
+	for _, row := range below {
+		if err == nil {
+			err = r.pass(row)
+		}
 	}
-	return r.edge(r.number, first)
+	return err
+}
+
+func (r *edgeReader) readFirst(first edgeRow, below []edgeRow) error {
+	below = slices.DeleteFunc(slices.Clone(below), func(row edgeRow) bool { return row.bad != nil })
+	all := func(is func(fields []string) bool) bool {
+		return len(below) > 0 && !slices.ContainsFunc(below, func(row edgeRow) bool { return !is(row.fields) })
+	}
+	kind := headerOf(first.fields)
+	most := max(idKind(first.fields[0]), idKind(first.fields[1]))
+	prefix := indexed(first.fields)
+	alone := prefix != "" && all(func(fields []string) bool { // nobody below is called like that
+		return !strings.HasPrefix(strings.ToLower(fields[0]), prefix) && !strings.HasPrefix(strings.ToLower(fields[1]), prefix)
+	})
+	switch {
+	case most < idNumber && len(below) >= rowsBelow/2 && all(func(fields []string) bool { return min(idKind(fields[0]), idKind(fields[1])) == idNumber }),
+		kind == likelyHeader && all(func(fields []string) bool { return headerOf(fields) == noHeader }),
+		alone && strings.HasSuffix(strings.TrimRight(prefix, "_- "), "id"):
+		return r.useHeader(first.number, r.splitter.quotes.delimiters, first.fields)
+	case kind != noHeader, alone, len(below) > 0 && most < min(idKind(below[0].fields[0]), idKind(below[0].fields[1])):
+		return fmt.Errorf("line %d, %q, may be a header or two users: say which by --header yes or --header no",
+			first.number, shortened(strings.Join(first.fields, r.splitter.quotes.delimiters[:1])))
+	}
+	return r.edge(first.number, first.fields)
+}
+
+// indexed returns what two fields begin with, in small letters, that differ by a number or a letter at their ends alone,
+// such as uid_1 and uid_2; "" for others.
+func indexed(fields []string) string {
+	for _, index := range indexes {
+		a, first := strings.CutSuffix(strings.ToLower(fields[0]), index[:1])
+		b, second := strings.CutSuffix(strings.ToLower(fields[1]), index[1:])
+		if first && second && a == b && len(a) > 1 && idKind(a) == idWord {
+			return a
+		}
+	}
+	return ""
 }
 
 // edge passes on the friendship of a row.
@@ -371,6 +432,9 @@ var personWords = []string{
 	"inviter", "invitee", "neighbor", "neighbour", "follower", "followee", "following", "followed",
 }
 
+// indexes are the numbers and letters by which the names of two columns of people differ.
+var indexes = []string{"01", "12", "ab"}
+
 // pairs are the names of two columns of people that belong together, besides those that differ
 // by a number or a letter.
 var pairs = []struct {
@@ -457,7 +521,7 @@ func findEdgeColumns(names []string) (c edgeColumns, ok bool) {
 		return first && second
 	}
 	for _, word := range personWords {
-		for _, index := range []string{"01", "12", "ab"} {
+		for _, index := range indexes {
 			if try(personColumn{word: word, index: index[:1]}, personColumn{word: word, index: index[1:]}) {
 				return c, true
 			}
@@ -516,16 +580,22 @@ func isAccepted(status string) bool {
 	return slices.Contains([]string{"accepted", "accept", "approved", "confirmed", "active", "friend", "friends", "mutual"}, strings.ToLower(strings.TrimSpace(status)))
 }
 
-// idKind returns 0 for a word, which may name a column, 2 for a number, and 1 for every
-// other id.
+// What an id may be: a word, which may name a column, a number, or something else.
+const (
+	idWord = iota
+	idMixed
+	idNumber
+)
+
+// idKind returns what a field may be.
 func idKind(field string) int {
 	switch {
 	case !strings.ContainsAny(field, "0123456789@"):
-		return 0
+		return idWord
 	case strings.Trim(field, "-+0123456789 ") == "":
-		return 2
+		return idNumber
 	}
-	return 1
+	return idMixed
 }
 
 // parseUser returns the user of a field.

@@ -286,6 +286,12 @@ func TestImportFriendsWithAnyID(t *testing.T) {
 		"nothing but a header": {lines: []string{"user1_id,user2_id"}},
 		"an unknown header":    {lines: []string{"who,whom", "1001,1002"}, refused: `line 1, "who,whom", may be a header or two users: say which by --header`},
 		"a header, then ids":   {lines: []string{"user1 user2", "a-1 a-2"}, want: []friends.Edge{edge("a-1", "a-2")}},
+		"other names":          {lines: []string{"uid_1,uid_2", "anna,ben"}, want: []friends.Edge{edge("anna", "ben")}},
+		"names in doubt":       {lines: []string{"mitglied_1,mitglied_2", "anna,ben"}, refused: `line 1, "mitglied_1,mitglied_2", may be a header or two users`},
+		"names like the ids":   {lines: []string{"uid_1,uid_2", "uid_2,uid_3"}, want: []friends.Edge{edge("uid_1", "uid_2"), edge("uid_2", "uid_3")}},
+		"above many numbers":   {lines: append([]string{"who,whom"}, numbers(25)...), want: edgesOf(numbers(25))},
+		"above few numbers":    {lines: append([]string{"who,whom"}, numbers(5)...), refused: `line 1, "who,whom", may be a header or two users: say which by --header`},
+		"words above a mix":    {lines: append([]string{"ann,ben", "cho,dee"}, numbers(25)...), want: append([]friends.Edge{edge("ann", "ben"), edge("cho", "dee")}, edgesOf(numbers(25))...)},
 		"ids like a header":    {lines: []string{"user1,user2", "user1,user3"}, refused: `line 1, "user1,user2", may be a header or two users: say which by --header yes or --header no`},
 		"words below a header": {lines: []string{"user1_id,user2_id", "who,whom", "1,2"}, want: []friends.Edge{edge("who", "whom"), edge("1", "2")}},
 		"words":                {lines: []string{"alice,bob", "bob,carol"}, want: []friends.Edge{edge("alice", "bob"), edge("bob", "carol")}},
@@ -321,6 +327,23 @@ func TestImportFriendsWithAnyID(t *testing.T) {
 	}
 }
 
+// numbers returns n rows of two numbers.
+func numbers(n int) (rows []string) {
+	for i := range n {
+		rows = append(rows, fmt.Sprintf("%d,%d", i+1, i+2))
+	}
+	return rows
+}
+
+// edgesOf returns what is in rows of two ids.
+func edgesOf(rows []string) (edges []friends.Edge) {
+	for _, row := range rows {
+		a, b, _ := strings.Cut(row, ",")
+		edges = append(edges, friends.Edge{A: models.UserID(a), B: models.UserID(b)})
+	}
+	return edges
+}
+
 // upTo returns the numbers from 1 to n.
 func upTo(n int) (numbers []int) {
 	for i := range n {
@@ -338,6 +361,9 @@ func TestImportOfOtherFormats(t *testing.T) {
 		"UTF-16 without a BOM": {"1\x00,\x002\x00\n\x00", "UTF-16 without a byte order mark"},
 		"gzip":                 {"\x1f\x8b\x08\x00\x00", "is compressed by gzip: unpack it"},
 		"a workbook":           {"PK\x03\x04\x14\x00", "a workbook such as .xlsx"},
+		"Fitbit":               {`[{"dateTime" : "11/01/26 08:00:00","value" : "12"}]`, "unzip -p takeout.zip"},
+		"Garmin":               {"[ {\n  \"userProfilePK\" : 1,\n  \"calendarDate\" : \"2026-11-01\",\n  \"totalSteps\" : 7961", "unzip -p garmin.zip"},
+		"JSON":                 {`{"steps":[]}`, "is JSON: make CSV of it"},
 		"Apple Health":         {"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<HealthData>", "is XML"},
 	} {
 		f := newFixture(t)

@@ -3,10 +3,13 @@ package importer
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"path"
+	"regexp"
 	"strings"
 )
 
@@ -70,7 +73,8 @@ func (r *recordReader) next() (record, error) {
 			return next, fmt.Errorf("read file: %w", err)
 		}
 		if r.lines == 0 && len(r.text) == 0 {
-			if bad := checkText(piece); bad != nil {
+			piece = bytes.Clone(piece) // looking further into the file overwrites it
+			if bad := cmp.Or(checkText(piece), r.checkJSON(piece)); bad != nil {
 				return next, bad
 			}
 			piece = bytes.TrimPrefix(piece, []byte("\ufeff"))
@@ -119,6 +123,51 @@ var otherFormats = []struct{ begin, what string }{
 	{"\x1f\x8b", "is compressed by gzip: unpack it first, for example by gunzip"},
 	{"PK\x03\x04", "is a zip archive or a workbook such as .xlsx: unpack it, or save the sheet as CSV"},
 	{"<?xml", "is XML, as Apple Health exports it: export days as CSV instead, by an app such as Health Auto Export"},
+}
+
+// exports are what people get of their steps as JSON. Each has the commands that make CSV of the archive as it is downloaded.
+var exports = []struct{ name, field, file, command string }{
+	{
+		"Fitbit", "\"dateTime\"", "steps-",
+		"unzip -p takeout.zip '*/steps-*.json' | TZ=Europe/Berlin jq -rs '[\"date\",\"steps\"], (add | map(.day = (.dateTime | strptime(\"%m/%d/%y %H:%M:%S\") | mktime | localtime | strftime(\"%F\"))) " +
+			"| group_by(.day)[] | [.[0].day, (map(.value | tonumber) | add)]) | @csv' | stepboard import steps - --user ID, with your own zone for Europe/Berlin: its times are UTC",
+	},
+	{
+		"Garmin", "\"calendarDate\"", "UDSFile_",
+		"unzip -p garmin.zip '*/UDSFile_*.json' | jq -rs '[\"date\",\"steps\"], (add[] | select(.totalSteps) | [.calendarDate, .totalSteps]) | @csv' | stepboard import steps - --user ID",
+	},
+}
+
+// ExportIn returns an error with the command that imports an archive as a person has downloaded it, if one of its files
+// is that of such an export; otherwise nil.
+func ExportIn(file string) error {
+	for _, e := range exports {
+		if strings.HasPrefix(path.Base(file), e.file) && path.Ext(file) == ".json" {
+			return fmt.Errorf("the file is an export of %s: import it by %s", e.name, e.command)
+		}
+	}
+	return nil
+}
+
+// jsonBegins matches the beginning of JSON, and of no table.
+var jsonBegins = regexp.MustCompile(`^\s*(\[\s*[{\["]|\{\s*")`)
+
+// checkJSON returns an error if a file that begins with a line is JSON.
+func (r *recordReader) checkJSON(line []byte) error {
+	if text := bytes.TrimSpace(line); len(text) == 0 || text[0] != '[' && text[0] != '{' {
+		return nil
+	}
+	begin := bytes.Clone(line)
+	more, _ := r.in.Peek(500) // or less
+	if begin = append(begin, more...); !jsonBegins.Match(begin) {
+		return nil
+	}
+	for _, e := range exports {
+		if bytes.Contains(begin, []byte(e.field)) {
+			return fmt.Errorf("the file is a part of an export of %s: import it by %s", e.name, e.command)
+		}
+	}
+	return errors.New("the file is JSON: make CSV of it, for example by jq")
 }
 
 // checkText returns an error if the beginning of a file shows that it is no text in UTF-8.

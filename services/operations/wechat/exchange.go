@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"stepboard/internal/outbound"
 	"stepboard/models"
 )
 
@@ -62,14 +63,10 @@ type client struct {
 	http *http.Client
 }
 
-// newClient returns a client of the API at an address. It follows no redirects.
+// newClient returns a client of the API at an address. A connection is used once: net/http prints what comes unasked on an
+// idle one, which may be a session key.
 func newClient(address string) *client {
-	return &client{strings.TrimSuffix(address, "/"), &http.Client{
-		Timeout:       exchangeTimeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		// A connection is used once: net/http prints what comes unasked on an idle one, which may be a session key.
-		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: maxAnswer},
-	}}
+	return &client{strings.TrimSuffix(address, "/"), outbound.NewClient(outbound.Options{Timeout: exchangeTimeout})}
 }
 
 // answer is what WeChat answers to a code, whatever the status.

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"stepboard/models"
@@ -107,6 +108,7 @@ func (w *watermark) good(appid string, now time.Time) bool {
 // What comes before the padding is looked at in the same time for each padding. Of a text that can't be decrypted
 // it returns nothing.
 func decrypt(key []byte, encryptedData, iv string) (plain []byte, padded bool) {
+	encryptedData, iv = strings.ReplaceAll(encryptedData, " ", "+"), strings.ReplaceAll(iv, " ", "+") // as a form has it that was decoded twice
 	if len(encryptedData) > base64.StdEncoding.EncodedLen(maxDocument) {
 		return nil, false
 	}

@@ -32,13 +32,18 @@ var (
 func TestDecryptThePublishedVector(t *testing.T) {
 	t.Parallel()
 	published := testenv.Must(base64.StdEncoding.DecodeString("tiihtNczf5v6AKRyjwEUhQ=="))
-	plain, padded := wechat.Decrypt(published, strings.Join([]string{
+	text := strings.Join([]string{
 		"CiyLU1Aw2KjvrjMdj8YKliAjtP4gsMZMQmRzooG2xrDcvSnxIMXFufNstNGTyaGS9uT5geRa0W4oTOb1WT7fJlAC+oNPdbB+3hVbJSRgv+4lGOETKUQz6OYStslQ142d",
 		"NCuabNPGBzlooOmB231qMM85d2/fV6ChevvXvQP8Hkue1poOFtnEtpyxVLW1zAo6/1Xx1COxFvrc2d7UL/lmHInNlxuacJXwu0fjpXfz/YqYzBIBzD6WUfTIF9GRHpOn",
 		"/Hz7saL8xz+W//FRAUid1OksQaQx4CMs8LOddcQhULW4ucetDf96JcR3g0gfRK4PC7E/r7Z6xNrXd2UIeorGj5Ef7b1pJAYB6Y5anaHqZ9J6nKEBvB4DnNLIVWSgARns",
 		"/8wR2SiRS7MNACwTyrGvt9ts8p12PKFdlqYTopNHR1Vf7XjfhQlVsAJdNiKdYmYVoKlaRv85IfVunYzO0IKXsyl7JCUjCpoG20f0a04COwfneQAGGwd5oa+T8yO5hzuy",
 		"Db/XcxxmK01EpqOyuxINew==",
-	}, ""), "r7BXXKkLb8qrSNn05n0qiA==")
+	}, "")
+	plain, padded := wechat.Decrypt(published, text, "r7BXXKkLb8qrSNn05n0qiA==")
+	// Decoded twice as a form, each plus has become a space.
+	if again, ok := wechat.Decrypt(published, strings.ReplaceAll(text, "+", " "), "r7BXXKkLb8qrSNn05n0qiA=="); !ok || !bytes.Equal(again, plain) {
+		t.Errorf("with spaces it is %q", again)
+	}
 	var got struct {
 		OpenID    string `json:"openId"`
 		Watermark struct {

@@ -17,6 +17,7 @@ import (
 	"github.com/MicahParks/keyfunc/v3"
 	"github.com/golang-jwt/jwt/v5"
 
+	"stepboard/internal/outbound"
 	"stepboard/models"
 )
 
@@ -64,9 +65,8 @@ type KeySet struct {
 // set has no keys until Start has fetched them.
 func NewKeySet(ctx context.Context, url string, log *slog.Logger) *KeySet {
 	k := &KeySet{
-		url: url,
-		// An idle connection would outlive the KeySet.
-		client:  &http.Client{Transport: bounded{&http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}}},
+		url:     url,
+		client:  outbound.NewClient(outbound.Options{Timeout: fetchTimeout, MaxAnswer: maxJWKS}),
 		log:     log,
 		fetches: make(chan chan struct{}),
 	}
@@ -226,17 +226,4 @@ func unusable(key jwkset.JWK) string {
 		return "it has less than 2048 bits"
 	}
 	return ""
-}
-
-// bounded is a transport whose answers have at most maxJWKS bytes.
-type bounded struct{ http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	res, err := b.RoundTripper.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	res.Body = http.MaxBytesReader(nil, res.Body, maxJWKS)
-	return res, nil
 }

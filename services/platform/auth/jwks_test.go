@@ -211,3 +211,17 @@ func TestKeySetWithoutKeys(t *testing.T) {
 		t.Errorf("an empty JWKS: %v", err)
 	}
 }
+
+// Keys come from the address of the settings alone: an issuer that leads elsewhere gives none, and the other server is not
+// called.
+func TestKeySetFollowsNoRedirect(t *testing.T) {
+	t.Parallel()
+	other, key := newIssuer(t), newECKey(t)
+	other.publish(t, "key", key)
+	leads := httptest.NewServer(http.RedirectHandler(other.url, http.StatusFound))
+	defer leads.Close()
+	v := newVerifier(t, auth.VerifierConfig{Keys: auth.NewKeySet(t.Context(), leads.URL+"?secret", slog.New(slog.DiscardHandler))})
+	if _, err := v.Verify(signedBy(t, jwt.SigningMethodES256, "key", key)); models.CodeOf(err) != models.CodeUnavailable || other.fetches.Load() != 0 {
+		t.Errorf("%v, %d fetches", err, other.fetches.Load())
+	}
+}

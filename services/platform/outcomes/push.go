@@ -15,6 +15,7 @@ import (
 
 	webpush "github.com/SherClockHolmes/webpush-go"
 
+	"stepboard/internal/outbound"
 	"stepboard/models"
 )
 
@@ -63,6 +64,10 @@ type Subscriptions interface {
 	Subscription(ctx context.Context, id int64) (models.PushSubscription, error)
 	// EndOne ends a subscription. If there is none, nothing changes.
 	EndOne(ctx context.Context, id int64) error
+	// Refused notes that the push service refuses this service, and reports whether the subscription has ended for it:
+	// it does so for too long. Taken notes that it does not any more.
+	Refused(ctx context.Context, id int64, now time.Time) (ended bool, err error)
+	Taken(ctx context.Context, id int64) error
 }
 
 // Push is what Web Push needs.
@@ -156,13 +161,39 @@ func (s *pusher) send(ctx context.Context, d *models.Delivery, body []byte) (sta
 		return 0, withoutAddress(err)
 	}
 	status, err = statusOf(answer)
-	if status == http.StatusNotFound || status == http.StatusGone {
-		if failed := s.Subscriptions.EndOne(context.WithoutCancel(ctx), to.ID); failed != nil {
-			return status, failed
-		}
-		err = fmt.Errorf("%w: %s", ErrEnded, http.StatusText(status))
+	if failed := s.follow(context.WithoutCancel(ctx), &to, status, &err); failed != nil {
+		return status, failed
 	}
 	return status, err
+}
+
+// follow stores what follows from the status of an answer, and makes err ErrEnded if the subscription has ended.
+func (s *pusher) follow(ctx context.Context, to *models.PushSubscription, status int, err *error) error {
+	ended := false
+	var failed error
+	switch {
+	case *err == nil && to.Refusals > 0:
+		failed = s.Subscriptions.Taken(ctx, to.ID)
+	case status == http.StatusNotFound || status == http.StatusGone:
+		ended, failed = true, s.Subscriptions.EndOne(ctx, to.ID)
+	case refuses(status):
+		ended, failed = s.Subscriptions.Refused(ctx, to.ID, s.clock().UTC())
+	}
+	if ended {
+		*err = fmt.Errorf("%w: %s", ErrEnded, http.StatusText(status))
+	}
+	return failed
+}
+
+// refuses reports whether a status says that a push service takes nothing from this service, as for a key that it does not
+// know, and not that it has too much to do.
+func refuses(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	default:
+		return status >= 300 && status <= 499
+	}
 }
 
 // withoutAddress returns an error that says as much of an attempt that failed as an operator may
@@ -171,8 +202,8 @@ func withoutAddress(err error) error {
 	var network net.Error
 	var unresolved *net.DNSError
 	switch {
-	case errors.Is(err, errPrivate):
-		return errPrivate
+	case errors.Is(err, outbound.ErrPrivate):
+		return outbound.ErrPrivate
 	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout():
 		return context.DeadlineExceeded
 	case errors.Is(err, webpush.ErrMaxPadExceeded):

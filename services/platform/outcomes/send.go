@@ -6,28 +6,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
-	"code.dny.dev/ssrf"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"stepboard/internal/outbound"
 	"stepboard/models"
 )
 
 const (
 	// attemptTimeout bounds an attempt, from connecting to the end of the answer.
 	attemptTimeout = 10 * time.Second
-	// answerBytes is how much of an answer is read, so that its connection can be used
-	// again, and answerHeaderBytes bounds its headers.
-	answerBytes       = 16 << 10
-	answerHeaderBytes = 16 << 10
+	// answerBytes is how much of an answer is read, so that its connection can be used again.
+	answerBytes = 16 << 10
 )
 
 // sender sends messages to one target. Safe for concurrent use.
@@ -64,70 +59,9 @@ func newWebhook(store *Store, t Target) (*webhook, error) {
 	return s, nil
 }
 
-// newClient returns a client that follows no redirects, uses no proxy, and connects to
-// permitted addresses only. It looks at the address after the name was resolved, so a
-// public name can't lead into the private network.
+// newClient returns a client for addresses that others than the operator may name.
 func newClient(private bool) *http.Client {
-	dialer := &net.Dialer{Timeout: attemptTimeout, Control: func(_, address string, _ syscall.RawConn) error {
-		return checkAddress(address, private)
-	}}
-	return &http.Client{
-		Timeout:       attemptTimeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: attemptTimeout,
-			MaxIdleConnsPerHost: sendAtOnce, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: answerHeaderBytes,
-		},
-	}
-}
-
-// errPrivate is the error of an address that is not permitted.
-var errPrivate = errors.New("it is not a public address: set private_network to permit it")
-
-// internet refuses every address in IANA's registries of addresses with a special purpose.
-var internet = ssrf.New()
-
-// checkAddress returns an error if a connection to ip:port is not permitted. Link-local
-// addresses, under which clouds give a machine its credentials, are never permitted.
-func checkAddress(address string, private bool) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
-	ip := at.Addr().Unmap()
-	switch {
-	case ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified():
-		return fmt.Errorf("%s is never called", ip)
-	case !private && internet.SafeAddr(ip) != nil:
-		return errPrivate
-	}
-	return nil
-}
-
-// CheckURL returns an error for people if nothing may be sent to an address that a stranger has given:
-// unless private networks are permitted, it must be one of HTTPS with a public name on the usual
-// port. Which addresses the name has is checked when it is called.
-func CheckURL(address string, private bool) error {
-	u, err := url.Parse(address)
-	switch {
-	case err != nil || u.Hostname() == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http":
-		return errors.New("is no address of HTTPS")
-	case private:
-		return nil
-	case u.Scheme != "https":
-		return errors.New("is no address of HTTPS")
-	case u.Port() != "" && u.Port() != "443":
-		return errors.New("may not be reached: its port is not 443")
-	}
-	host := strings.TrimSuffix(u.Hostname(), ".")
-	if ip, err := netip.ParseAddr(host); err == nil {
-		if checkAddress(netip.AddrPortFrom(ip, 443).String(), false) != nil {
-			return errors.New("may not be reached: it is not a public address")
-		}
-	} else if !strings.Contains(host, ".") || strings.HasSuffix(strings.ToLower(host), ".localhost") {
-		return errors.New("may not be reached: it is not a public name")
-	}
-	return nil
+	return outbound.NewClient(outbound.Options{Timeout: attemptTimeout, Idle: sendAtOnce, Strangers: true, Private: private})
 }
 
 func (s *webhook) target() string { return s.url }

@@ -165,6 +165,37 @@ c: forbidden`)
 	})
 }
 
+// Who was erased is in no list of a team, before the next standing is computed as after it.
+func TestErasedPeopleAreInNoListOfATeam(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		f := newFixture(t, env)
+		c := f.define(models.Competition{ID: "spring", Name: "Spring", Measure: models.MeasureScore, Team: models.TeamSum, First: today - 1, Last: today + 1})
+		f.each(c, "aab")
+		for user := range models.RowID(3) {
+			f.upload(user+1, today, 100)
+		}
+		f.run()
+		listed := func() (n int) {
+			f.clock.Advance(lookAgain)
+			page := testenv.Must(f.People(t.Context(), Query{ID: c.ID, Group: "a", Limit: 10}))
+			return len(page.Entries)
+		}
+		if n := listed(); n != 2 {
+			t.Errorf("%d are listed", n)
+		}
+		f.exec("DELETE FROM users WHERE user_id = 1")
+		f.erased.Add(1)
+		if n := listed(); n != 1 {
+			t.Errorf("%d are listed once one was erased", n)
+		}
+		f.run()
+		if n := listed(); n != 1 {
+			t.Errorf("%d are listed in the next standing", n)
+		}
+	})
+}
+
 // A competition is final when all its days are archived, once. It stays until an operator asks for more,
 // but for the names of people who are erased or hide.
 func TestFinal(t *testing.T) {

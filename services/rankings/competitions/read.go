@@ -212,16 +212,21 @@ func (s *Service) People(ctx context.Context, q Query) (page Page[Person], err e
 			only = -1 // none
 		}
 	}
-	var notShown []models.RowID
+	notShown := make(map[models.RowID]bool)
 	if v.row != 0 {
-		if notShown, _, err = s.o.Privacy.NotShown(ctx, v.row); err != nil {
+		rows, _, err := s.o.Privacy.NotShown(ctx, v.row)
+		if err != nil {
 			return page, err
+		}
+		for _, row := range rows {
+			notShown[row] = true
 		}
 	}
 	var listed []int
 	for i, p := range st.people {
-		// The list of a team would tell in which an anonymous person is.
-		anonymous := v.row != 0 && p.User != v.row && (p.User == 0 || st.hidden[p.User] || slices.Contains(notShown, p.User))
+		// The list of a team would tell in which an anonymous person is. Who was erased is in no list of the next standing.
+		anonymous := v.row != 0 && p.User != v.row && (p.User == 0 || st.hidden[p.User] || notShown[p.User]) ||
+			st.row.Revision == 0 && s.o.Rules.Erased(p.User)
 		if only == 0 || p.group == only && !anonymous {
 			listed = append(listed, i)
 		}
@@ -252,7 +257,7 @@ func (s *Service) People(ctx context.Context, q Query) (page Page[Person], err e
 
 // people returns lines of a standing, by index, as a viewer is shown them: those whom a choice hides
 // from the viewer, who hide from everybody or do not exist any more are anonymous.
-func (s *Service) people(ctx context.Context, st present, v viewer, notShown []models.RowID, of []int) ([]Person, error) {
+func (s *Service) people(ctx context.Context, st present, v viewer, notShown map[models.RowID]bool, of []int) ([]Person, error) {
 	rows := make([]models.RowID, len(of))
 	for i, at := range of {
 		rows[i] = st.people[at].User
@@ -266,7 +271,7 @@ func (s *Service) people(ctx context.Context, st present, v viewer, notShown []m
 		p := st.people[at]
 		lines[i] = Person{Rank: int64(at) + 1, Score: p.Score, Days: p.Days, ReachedAt: p.ReachedAt}
 		mine := v.row != 0 && p.User == v.row
-		if r := &records[i]; p.User != 0 && r.User != "" && (mine || !r.Hidden && !slices.Contains(notShown, p.User)) {
+		if r := &records[i]; p.User != 0 && r.User != "" && (mine || !r.Hidden && !notShown[p.User]) {
 			lines[i].User, lines[i].Nickname, lines[i].AvatarURL = r.User, r.Nickname, r.AvatarURL.String()
 			lines[i].Group, lines[i].IsMe = st.teams[st.of[p.group]].ID, mine
 		}

@@ -20,8 +20,8 @@ import (
 	"strings"
 	"time"
 
+	"stepboard/internal/outbound"
 	"stepboard/models"
-	"stepboard/services/platform/outcomes"
 )
 
 // MaxSubscriptions is how many browsers of a user are told. One more ends the oldest.
@@ -129,7 +129,7 @@ func (s *Service) subscription(c Choice) (models.PushSubscription, error) {
 	case s.o.Key == nil:
 		return stored, models.Invalid("body.endpoint", "this service sends no Web Push: leave out endpoint and keys, or let its operator set push.subject")
 	}
-	if err := outcomes.CheckURL(c.Endpoint, s.o.PrivateNetwork); err != nil {
+	if err := outbound.CheckURL(c.Endpoint, s.o.PrivateNetwork); err != nil {
 		return stored, models.Invalid("body.endpoint", err.Error())
 	}
 	hash := sha256.Sum256([]byte(c.Endpoint))

@@ -253,6 +253,35 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
+// A push service that refuses this service for ever, as after the key was replaced, is given up after a day. A success
+// between begins it anew, and load is no refusal.
+func TestAPushServiceThatRefusesForEver(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		var status atomic.Int64
+		p := newPushing(t, env, true)
+		p.subscribe(1, browsers.New(t, func(string) int { return int(status.Load()) }).Browser("a"), models.TellLikes)
+		hours := func(n, code int) (left int) {
+			status.Store(int64(code))
+			for range n {
+				p.happens(models.OutcomeLikeGiven, 3, 1)
+				p.happens(models.OutcomeLikeGiven, 2, 1)
+				p.round()
+				env.Clock.Advance(time.Hour)
+			}
+			return len(shown(t, p.Service, "1"))
+		}
+		for _, tt := range []struct{ hours, code, left int }{
+			{30, http.StatusServiceUnavailable, 1}, {30, http.StatusTooManyRequests, 1}, {23, http.StatusBadRequest, 1},
+			{1, http.StatusCreated, 1}, {23, http.StatusForbidden, 1}, {1, http.StatusBadRequest, 0},
+		} {
+			if left := hours(tt.hours, tt.code); left != tt.left {
+				t.Fatalf("after %+v there are %d subscriptions", tt, left)
+			}
+		}
+	})
+}
+
 // counter returns how many attempts had a result.
 func counter(t testing.TB, registry *prometheus.Registry, result string) float64 {
 	t.Helper()

@@ -135,6 +135,27 @@ func (s *Store) EndOne(ctx context.Context, id int64) error {
 	return models.Wrap("end a subscription", s.db.WithContext(ctx).Delete(&models.PushSubscription{}, id).Error)
 }
 
+// maxRefusals is in how many hours in a row a push service may refuse the notices for a browser before its subscription
+// ends: more than a night in which the clock or push.subject is wrong.
+const maxRefusals = 24
+
+// Refused implements outcomes.Subscriptions. Of an hour the first refusal counts. One statement, or two.
+func (s *Store) Refused(ctx context.Context, id int64, now time.Time) (ended bool, err error) {
+	var refusals int
+	err = s.db.WithContext(ctx).Raw(`UPDATE push_subscriptions SET refusals = refusals + 1, refused_at = ?
+		WHERE id = ? AND (refused_at IS NULL OR refused_at <= ?) RETURNING refusals`, now, id, now.Add(-time.Hour)).Scan(&refusals).Error
+	if err != nil || refusals < maxRefusals {
+		return false, models.Wrap("note that a push service refuses", err)
+	}
+	return true, s.EndOne(ctx, id)
+}
+
+// Taken implements outcomes.Subscriptions. One statement.
+func (s *Store) Taken(ctx context.Context, id int64) error {
+	err := s.db.WithContext(ctx).Exec(`UPDATE push_subscriptions SET refusals = 0, refused_at = NULL WHERE id = ?`, id).Error
+	return models.Wrap("note that a push service takes notices", err)
+}
+
 // Wanting is a user who wants a kind of news.
 type Wanting struct {
 	User models.RowID `gorm:"column:user_id"`

@@ -32,7 +32,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{- define "stepboard.settings" -}}
 {{- if and .Values.existingSecret .Values.settings }}{{ fail "existingSecret: has the settings; settings must be empty" }}{{ end -}}
-{{- if not (or .Values.existingSecret .Values.settings) }}{{ fail "settings: needed, or existingSecret" }}{{ end -}}
+{{- if not (or .Values.existingSecret .Values.settings .Values.data.enabled) }}{{ fail "settings: needed, or existingSecret, or data.enabled" }}{{ end -}}
+{{- $mode := dig "ingest" "mode" "direct" .Values.settings }}
+{{- if and (ne $mode "direct") (not .Values.data.enabled) (le (int .Values.roles.consumer.replicas) 0) }}{{ fail (printf "roles.consumer.replicas: must be 1 or more with ingest.mode %s, otherwise nothing applies uploads" $mode) }}{{ end -}}
 stepboard.yaml: {{ toYaml .Values.settings | b64enc }}
 {{- end }}
 
