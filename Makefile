@@ -84,17 +84,17 @@ check: build
 programs:
 	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client && need strace strace
 
-# Many tests wait for other processes, so more of them run at once than the machine has cores, and short packages are
-# compiled meanwhile. Without GORACE each package under the race detector would pause for a second at its end.
+# Many tests wait for other processes, so more of them run at once than the machine has cores. Without GORACE
+# each package under the race detector would pause for a second at its end.
 test: build client programs
 	cd $(CLIENT) && npm test
 	cd web && npm test
-ifdef RACE_DETECTOR
 	$(TEST_AS_BUILT) -timeout=40m -parallel=4 $(WITHOUT_RACE)
+ifdef RACE_DETECTOR
 	GORACE=atexit_sleep_ms=50 $(TEST) -timeout=20m $(RACE) $(UNDER_RACE)
 	$(TEST_AS_BUILT) -timeout=20m -run '^($(TESTS_OF_TAGGED))$$' $(addprefix ./,$(sort $(dir $(TAGGED))))
 else
-	$(TEST_AS_BUILT) -timeout=40m -parallel=4 ./...
+	$(TEST_AS_BUILT) -timeout=20m $(UNDER_RACE)
 endif
 
 # Prettier leaves lines long that it can't break, and does not know WXML.
