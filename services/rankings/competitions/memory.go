@@ -96,7 +96,8 @@ func (s *Service) look(ctx context.Context, c *models.Competition, had present) 
 		return had, err
 	}
 	if row.Revision == 0 { // a final one stays
-		b.hide(func(user models.RowID) bool { return hidden[user] || s.o.Rules.Erased(user) })
+		b.hide(func(user models.RowID) bool { return hidden[user] })
+		b.leave(s.o.Rules.Erased)
 	}
 	row.Body = nil
 	return present{rank(c.Team, b), row, hidden}, nil

@@ -80,6 +80,15 @@ func (b *body) hide(hidden func(models.RowID) bool) {
 	}
 }
 
+// leave takes people who were erased out of their teams, with what they have: what is stored of them goes later.
+func (b *body) leave(erased func(models.RowID) bool) {
+	for i := range b.Lines {
+		if erased(b.Lines[i].User) {
+			b.Lines[i].Sum, b.Lines[i].Present = models.Sum{}, false
+		}
+	}
+}
+
 // erase makes the lines of a user nameless, and reports whether there were any.
 func (b *body) erase(user models.RowID) (named bool) {
 	for i := range b.Lines {
