@@ -72,8 +72,9 @@ func recorded[I any, In recordedInput[I], O any](
 		entry := audit.Entry{AuditEntry: models.AuditEntry{
 			Actor: string(operator), Action: id, RequestID: callerFrom(ctx).requestID,
 		}}
-		if In(in).about(&entry); !models.IsPlainText(entry.Reason) {
-			return nil, models.Invalid("body.reason", "is plain text, without control characters and line breaks")
+		In(in).about(&entry)
+		if err := models.CheckPlainText("body.reason", entry.Reason); err != nil {
+			return nil, err
 		}
 		finish, err := log.Begin(ctx, entry)
 		if err != nil {

@@ -14,6 +14,14 @@ func IsPlainText(text string) bool {
 	})
 }
 
+// CheckPlainText returns CodeValidationFailed about the location unless a text is plain.
+func CheckPlainText(location, text string) error {
+	if !IsPlainText(text) {
+		return Invalid(location, "is plain text, without control characters and line breaks")
+	}
+	return nil
+}
+
 // Storable returns a text in a form that both databases can store: at most limit bytes of
 // it, with U+FFFD in place of NUL and of what is not UTF-8.
 func Storable(text string, limit int) string {

@@ -57,11 +57,6 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		args: args, stdout: stdout, stderr: stderr, terminal: isTerminal(stderr), account: currentAccount(), files: ownFiles{},
 		flags: make(map[string]string), closeLog: func() {},
 	}
-	return p.execute(ctx, p.commands())
-}
-
-// commands returns the command line with all commands.
-func (p *program) commands() *cobra.Command {
 	root := newRoot()
 	root.AddCommand(
 		p.demoCommand(),
@@ -78,7 +73,7 @@ func (p *program) commands() *cobra.Command {
 		aboutSettings(),
 	)
 	root.AddCommand(p.storesCommands()...)
-	return root
+	return p.execute(ctx, root)
 }
 
 // aboutSettings returns the topic of help about settings, which are flags of most commands.

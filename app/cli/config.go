@@ -25,14 +25,14 @@ func (p *program) configCommand() *cobra.Command {
 			if _, err := app.NewTLS(cfg, log); err != nil { //nolint:contextcheck // connections have contexts of their own
 				return err
 			}
-			good := func(format string, args ...any) {
+			succeed := func(what string) {
 				for _, warning := range cfg.Warnings() {
 					fmt.Fprintln(p.stdout, "warning: "+warning)
 				}
-				fmt.Fprintf(p.stdout, "the settings"+format+"\n", args...)
+				fmt.Fprintln(p.stdout, what)
 			}
 			if !connect {
-				good(" are good")
+				succeed("the settings are good")
 				return nil
 			}
 			if err := app.CheckWeChat(ctx, cfg.WeChat); err != nil {
@@ -43,17 +43,17 @@ func (p *program) configCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				good(" are good; %s", found)
+				succeed("the settings are good; " + found)
 				return nil
 			}
 			if cfg.Data.Dir != "" {
-				good(" are good, and name no servers")
+				succeed("the settings are good, and name no servers")
 				return nil
 			}
 			if err := app.CheckServers(ctx, cfg, log); err != nil {
 				return err
 			}
-			good(" and the servers are good")
+			succeed("the settings and the servers are good")
 			return nil
 		}),
 	}

@@ -35,12 +35,13 @@ type Options struct {
 // NewClient returns a client. It follows no redirect: who is called decides neither whom we trust nor who hears what we
 // send. The answer to be followed is returned as it is.
 func NewClient(o Options) *http.Client {
+	transport := NewTransport(o)
 	client := &http.Client{
-		Timeout: o.Timeout, Transport: NewTransport(o),
+		Timeout: o.Timeout, Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	if o.MaxAnswer > 0 {
-		client.Transport = bounded{client.Transport, o.MaxAnswer}
+		client.Transport = bounded{transport, o.MaxAnswer}
 	}
 	return client
 }
@@ -64,26 +65,19 @@ func NewTransport(o Options) *http.Transport {
 
 // bounded is a transport whose answers have at most most bytes.
 type bounded struct {
-	http.RoundTripper
+	*http.Transport
 
 	most int64
 }
 
 // RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	res, err := b.RoundTripper.RoundTrip(r)
+	res, err := b.Transport.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
 	res.Body = http.MaxBytesReader(nil, res.Body, b.most)
 	return res, nil
-}
-
-// CloseIdleConnections closes those of the transport below.
-func (b bounded) CloseIdleConnections() {
-	if t, ok := b.RoundTripper.(*http.Transport); ok {
-		t.CloseIdleConnections()
-	}
 }
 
 // ErrPrivate is the error of an address that a stranger may not name.

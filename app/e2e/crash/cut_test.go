@@ -581,10 +581,7 @@ func TestSoakPowerCutWithCopies(t *testing.T) {
 	for c := range r.cuts(t, randomly(t), d, testenv.Rounds(8, 400)) {
 		restored := filepath.Join(t.TempDir(), "data")
 		p := testenv.ServeFolder(t, filepath.Join(c.root, "data"), append(asFlags(cutSettings()), copying(c.root)...)...)
-		testenv.Eventually(t, "it copies", func() bool {
-			status, text := harness.Get(t, p.Process, "/readyz")
-			return status == http.StatusOK && !strings.Contains(text, `"backup"`)
-		})
+		(&disks{t: t}).await(p, true)
 		p.Kill()
 		if _, stderr, status := testenv.Run(t, "restore", "--from=file://"+filepath.Join(c.root, "copies"), "--data="+restored, "--no-erasures"); status != 0 {
 			t.Fatalf("the power is cut at line %d of %d: %s", c.line, r.lines, stderr)

@@ -153,9 +153,6 @@ func scoreOf(bucket *models.Bucket, points *models.Points) *int64 {
 	return new(bucket.Score(*points))
 }
 
-// aboutReasons says what a reason may be.
-const aboutReasons = "is plain text, without control characters and line breaks"
-
 // check returns an error unless the fields of the request fit together.
 func (r *Request) check() error {
 	switch {
@@ -169,14 +166,12 @@ func (r *Request) check() error {
 		return models.Invalid("body.score", "exclude takes no score")
 	case r.Reason == "":
 		return models.Invalid("body.reason", "must say why")
-	case !models.IsPlainText(r.Reason):
-		return models.Invalid("body.reason", aboutReasons)
 	case !models.IsPlainText(r.Message) || utf8.RuneCountInString(r.Message) > models.MaxMessage:
 		return models.Invalid("body.message", "is at most 200 characters of plain text, without line breaks")
 	case r.Actor == "":
 		return models.Errorf(models.CodeValidationFailed, "a correction needs an actor: the token's sub")
 	}
-	return nil
+	return models.CheckPlainText("body.reason", r.Reason)
 }
 
 // correction returns the correction that a request asks for, without its bucket and points.
@@ -374,10 +369,11 @@ func (s *Service) Lift(ctx context.Context, l Lifting) (Entry, error) {
 	switch {
 	case l.Reason == "":
 		return Entry{}, models.Invalid("body.reason", "must say why")
-	case !models.IsPlainText(l.Reason):
-		return Entry{}, models.Invalid("body.reason", aboutReasons)
 	case l.Actor == "":
 		return Entry{}, models.Errorf(models.CodeValidationFailed, "lifting a correction needs an actor: the token's sub")
+	}
+	if err := models.CheckPlainText("body.reason", l.Reason); err != nil {
+		return Entry{}, err
 	}
 	c, err := s.o.Store.find(ctx, l.ID)
 	if err != nil {

@@ -63,7 +63,7 @@ type Options struct {
 type Service struct {
 	o Options
 	// known has the hashes of keys that had an address when they were used last.
-	known *otter.Cache[[sha256.Size]byte, bool]
+	known *otter.Cache[string, bool]
 }
 
 // maxKnown is how many keys a process remembers, about 100 bytes each.
@@ -71,7 +71,7 @@ const maxKnown = 10_000
 
 // New returns a service.
 func New(o Options) *Service {
-	return &Service{o, otter.Must(&otter.Options[[sha256.Size]byte, bool]{MaximumSize: maxKnown})}
+	return &Service{o, otter.Must(&otter.Options[string, bool]{MaximumSize: maxKnown})}
 }
 
 // Choice is what a user says of an address.
@@ -200,16 +200,17 @@ func (s *Service) Find(ctx context.Context, key string) (Address, error) {
 	if !isKey || len(random) != encoding.EncodedLen(keyBytes) {
 		return Address{}, errUnknown()
 	}
-	address, err := s.o.Store.byKey(ctx, hashOf(key))
+	hash := hashOf(key)
+	address, err := s.o.Store.byKey(ctx, hash)
 	if err == nil {
-		s.known.Set(sha256.Sum256([]byte(key)), true)
+		s.known.Set(string(hash), true)
 	}
 	return address, models.Public("look up an upload address", err)
 }
 
 // Knows reports whether this process has found an address by a key before. It may have ended since. One hash.
 func (s *Service) Knows(key string) bool {
-	_, ok := s.known.GetIfPresent(sha256.Sum256([]byte(key)))
+	_, ok := s.known.GetIfPresent(string(hashOf(key)))
 	return ok
 }
 

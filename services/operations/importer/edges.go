@@ -160,20 +160,11 @@ func (r *edgeReader) pass(row edgeRow) error {
 	case r.first.fields == nil:
 		return r.edge(row.number, row.fields)
 	}
-	row.fields = cloned(row.fields)
+	row.fields = slices.Clone(row.fields)
 	if r.below = append(r.below, row); len(r.below) < rowsBelow {
 		return nil
 	}
 	return r.decideFirst()
-}
-
-// cloned returns fields without the rest of their record.
-func cloned(fields []string) []string {
-	own := make([]string, len(fields))
-	for i, field := range fields {
-		own[i] = strings.Clone(field)
-	}
-	return own
 }
 
 // begin reads a record of those up to the header or the first row.
@@ -210,7 +201,7 @@ func (r *edgeReader) begin(rec record) error {
 	if r.Header == "no" {
 		return r.edge(rec.number, fields)
 	}
-	r.first = edgeRow{rec.number, cloned(fields), nil}
+	r.first = edgeRow{rec.number, slices.Clone(fields), nil}
 	return nil
 }
 
