@@ -103,8 +103,7 @@ func (s *server) standingOn(board string, user models.UserID, query string) stri
 // read expects a status and decodes those fields of the answer that the value has.
 func (s *server) read(a answer, status int, into any) {
 	s.t.Helper()
-	s.want(a, status, nil)
-	if err := json.Unmarshal(a.body, into); err != nil {
+	if err := json.Unmarshal(s.succeeds(a, status).body, into); err != nil {
 		s.t.Fatal(err)
 	}
 }

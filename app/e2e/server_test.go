@@ -277,18 +277,28 @@ func (s *server) service(method, path string, body any) answer {
 	return s.call(harness.Token(s.t, "1", auth.ScopeService), method, path, body)
 }
 
-// want checks the status and decodes the body, whose fields must be known. A request is sent
-// again, once, if it is answered with 503 after so long that the service may have waited for
-// a store: on a busy machine it may have to.
-func (s *server) want(a answer, status int, into any) {
+// succeeds checks the status of an answer, and returns it. A request is sent again as long as it is
+// answered with 503 after so long that the service may have waited for a store: on a busy machine
+// it may have to.
+func (s *server) succeeds(a answer, status int) answer {
 	s.t.Helper()
-	if a.status == http.StatusServiceUnavailable && status < 300 && a.took > shortestPatience {
+	for range 10 {
+		if a.status != http.StatusServiceUnavailable || status >= 300 || a.took <= shortestPatience {
+			break
+		}
 		s.t.Logf("sent again after %v: %s", a.took, a.body)
 		a = a.again()
 	}
 	if a.status != status {
 		s.t.Fatalf("status %d, want %d: %s", a.status, status, a.body)
 	}
+	return a
+}
+
+// want checks the status as succeeds does, and decodes the body, whose fields must be known.
+func (s *server) want(a answer, status int, into any) {
+	s.t.Helper()
+	a = s.succeeds(a, status)
 	if into == nil {
 		return
 	}
