@@ -31,7 +31,8 @@
 // however long that took.
 //
 // A process that comes to the new server during a replay changes the replay's token. If the
-// replay goes back far enough, only what was queued since it began is replayed once more. For
+// replay goes back far enough, only what was queued since it began is replayed once more. A server on which
+// everything was replayed lacks nothing from before that, whichever server it was written to. For
 // the same reason a checkpoint is as late as the beginning of its replay: another process may
 // apply what is queued meanwhile to the old master. What a process records on the new server may
 // not have reached its replica when that is promoted, so it records it again on each further

@@ -205,7 +205,8 @@ func combine(replies []detectReply) Loss {
 // has forgotten something since it was last asked: then it is another server,
 // or the token is gone, or, if there was no token, the checkpoint itself. If the
 // checkpoint named another server, it also stores up to which moment what was
-// written there is known to be here. Of very many such servers it forgets all.
+// written there is known to be here. Of very many such servers it forgets all. If everything was lost, it also stores
+// up to which moment everything, wherever it was written, is known to be here.
 //
 // If a process has come from another server meanwhile, which switchScript appends
 // to the token, only the time is stored and the loss remains: that process's last
@@ -216,20 +217,24 @@ func combine(replies []detectReply) Loss {
 //	        the epoch
 //	result  1, or 0 if nothing was stored
 const checkpointScript = serverID + `
-local checkpoint = redis.call('HMGET', KEYS[1], 'server', 'mark')
+local checkpoint = redis.call('HMGET', KEYS[1], 'server', 'mark', 'at')
 local left, mark = checkpoint[1], checkpoint[2] or ''
 if server ~= ARGV[1] or (ARGV[2] == '' and left ~= server) or string.sub(mark, 1, #ARGV[2]) ~= ARGV[2] then
   return 0
 end
-if ARGV[2] ~= '' and mark ~= ARGV[2] then
-  redis.call('HSET', KEYS[1], 'at', ARGV[3])
-  return 1
-end
-if left and left ~= server then
+local ends = ARGV[2] == '' or mark == ARGV[2]
+if ends and left and left ~= server then
   if redis.call('HLEN', KEYS[1]) > 100 then
     redis.call('DEL', KEYS[1])
   end
   redis.call('HSET', KEYS[1], 'left:' .. left, ARGV[3])
+end
+if not checkpoint[3] then
+  redis.call('HSET', KEYS[1], 'filled', ARGV[3])
+end
+if not ends then
+  redis.call('HSET', KEYS[1], 'at', ARGV[3])
+  return 1
 end
 redis.call('HSET', KEYS[1], 'server', server, 'at', ARGV[3])
 redis.call('HDEL', KEYS[1], 'mark', 'left:' .. server)

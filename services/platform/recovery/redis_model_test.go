@@ -61,8 +61,10 @@ type consumer struct {
 	detector              *recovery.WriterDetector
 	step                  int // of the recovery: 0 if there is none
 	loss                  recovery.Loss
-	upto, end             int  // of the replay
-	apart                 bool // whether it has written to another server than the newest since it last looked
+	upto, end             int // of the replay
+	// apart says whether it has written to another server than the newest, and the newest has no record of that;
+	// recorded, whether it has one that the replica has not received yet.
+	apart, recorded bool
 }
 
 func newWorld(r *rapid.T, servers []*redis.Client) *world {
@@ -115,9 +117,8 @@ func (w *world) step(p *consumer, event int) {
 	}
 }
 
-// restart starts a process anew, unless it has written to an old master: what it
-// wrote there only itself knows. What it has recorded about that on the newest one
-// reaches the replica before it ends.
+// restart starts a process anew, unless it is apart: what it wrote to an old master only itself knows.
+// What it has recorded about that on the newest one reaches the replica before it ends.
 func (w *world) restart(p *consumer) {
 	if p.apart {
 		return
@@ -135,7 +136,9 @@ func (w *world) detect(p *consumer) {
 		w.Fatal(err)
 	}
 	p.loss = loss
-	p.apart = p.apart && p.UniversalClient != w.newest
+	if p.UniversalClient == w.newest {
+		p.apart, p.recorded = false, p.apart || p.recorded
+	}
 }
 
 // consume applies the oldest update that waits, and acknowledges it.
@@ -184,6 +187,9 @@ func (w *world) copy() {
 	for _, key := range w.newest.Keys(w.ctx(), "*").Val() {
 		w.replica[key] = w.newest.Dump(w.ctx(), key).Val()
 	}
+	for _, p := range w.processes {
+		p.recorded = false
+	}
 }
 
 // promote makes the replica the newest master: a server that no process reaches.
@@ -200,6 +206,9 @@ func (w *world) promote() {
 		w.do(server.Do(w.ctx(), "replicaof", "127.0.0.1", "1"))
 		w.do(server.Do(w.ctx(), "replicaof", "no", "one"))
 		w.newest = server
+		for _, p := range w.processes {
+			p.apart, p.recorded = p.apart || p.recorded, false
+		}
 		return
 	}
 }

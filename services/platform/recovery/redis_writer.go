@@ -100,27 +100,29 @@ func (d *WriterDetector) changed(replies []detectReply) (changed []int) {
 // switchScript records that a process that wrote to another server, the old one,
 // writes to this one from now on. Writes to the old one may be missing here: since
 // the checkpoint if that names the old one, otherwise since the stored moment at
-// which what was written there was last known to be here. The checkpoint is set
-// back to that moment, or loses its time if the moment is unknown.
+// which what was written there was last known to be here, or since everything was
+// replayed here. The checkpoint is set back to that moment, or loses its time if the
+// moment is unknown.
 //
 // A replay that is under way does not cover what the process has written since it
 // began. If it goes back far enough, a character that is appended to its token
 // makes checkpointScript keep the loss. Otherwise a new token makes it fail.
 //
-// Of a server that was left earlier only the stored moment counts. Without one this
-// server has been filled since, with everything.
+// Of a server that was left earlier nothing is recorded again that is known here.
 //
 //	KEYS    the checkpoint
 //	ARGV    the old server's id, a random text, 1 if it was left earlier or else 0
 //	result  1, or 0 if nothing was stored
 const switchScript = serverID + `
-local checkpoint = redis.call('HMGET', KEYS[1], 'server', 'at', 'mark', 'left:' .. ARGV[1])
-local from, at, mark, missing = checkpoint[1], checkpoint[2], checkpoint[3], checkpoint[4]
+local checkpoint = redis.call('HMGET', KEYS[1], 'server', 'at', 'mark', 'left:' .. ARGV[1], 'filled')
+local from, at, mark, missing, filled = checkpoint[1], checkpoint[2], checkpoint[3], checkpoint[4], checkpoint[5]
 if from == ARGV[1] then
   missing = at
+elseif filled and (not missing or tonumber(missing) < tonumber(filled)) then
+  missing = filled
 end
 local back = at and (not missing or tonumber(missing) < tonumber(at))
-if ARGV[3] == '1' and not (back and missing) then
+if ARGV[3] == '1' and not back then
   return 0
 end
 if not from or from == server then

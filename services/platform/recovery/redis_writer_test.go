@@ -176,3 +176,26 @@ func TestAReplicaThatLacksWhatAProcessRecorded(t *testing.T) {
 	late.wants("on the promoted replica", 2)
 	first.wants("the other process", 2)
 }
+
+// Everything was replayed to a server that was emptied, by a process that knows of no other server. A late process, which
+// wrote elsewhere until after that, comes; and the server fails over to a replica that has not received its record.
+func TestAReplicaOfAnEmptiedServerThatLacksARecord(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	late := s.writer()
+	late.restores(late.detect(), 1)
+	s.restarted()
+	s.emptied()
+	first := s.writer()
+	first.restores(first.wants("an empty server", -1), 2)
+	first.restores(first.detect(), 3)
+	key := keys.Builder{}.LossCheckpoint(recovery.Queue, 0)
+	replica := testenv.Must(s.rdb.Dump(t.Context(), key).Result())
+	late.wants("the late process", 2)
+	if err := s.rdb.RestoreReplace(t.Context(), key, 0, replica).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.promoted()
+	late.wants("on the promoted replica", 2)
+	first.wants("the other process", 2)
+}
