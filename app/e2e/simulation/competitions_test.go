@@ -770,6 +770,7 @@ func (w *world) meddle() {
 		if !archived || r.app == nil || w.random.IntN(3) == 0 {
 			continue
 		}
+		p := plan{}
 		a := action{"correct", 1, false, func(w *world, ctx context.Context, r *replica) {
 			w.correctDay(ctx, r, w.person(), c.First+models.Date(w.random.IntN(int(c.Last-c.First)+1)))
 		}}
@@ -778,8 +779,11 @@ func (w *world) meddle() {
 			a = action{"decide about a held total", 1, false, func(w *world, ctx context.Context, r *replica) {
 				w.decide(ctx, r, held[w.random.IntN(len(held))])
 			}}
+			if w.random.IntN(2) == 0 { // a released total may stay unwritten
+				p = w.brokenAlone(r, a)
+			}
 		}
-		w.take(r, a, plan{})
+		w.take(r, a, p)
 		if w.random.IntN(2) == 0 {
 			w.takeRound(r, "holds")
 			w.lookAtHolds()

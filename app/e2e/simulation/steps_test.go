@@ -361,11 +361,16 @@ func (w *world) takeRound(r *replica, name string) {
 // and one that fails then is given up.
 func (w *world) takeBroken(r *replica, name string) {
 	a := action{name: name, quiet: true, do: func(w *world, ctx context.Context, r *replica) { w.doRound(ctx, r, name) }}
+	w.take(r, a, w.brokenAlone(r, a))
+}
+
+// brokenAlone is broken, without steps of other replicas.
+func (w *world) brokenAlone(r *replica, a action) plan {
 	p := w.broken(r, a)
 	for p.fault == interleave {
 		p = w.broken(r, a)
 	}
-	w.take(r, a, p)
+	return p
 }
 
 // restart stops a replica, which writes what it has accepted, and starts it again.
