@@ -79,10 +79,10 @@ client:
 check: build
 	$(TEST_AS_BUILT) -timeout=10m $(UNDER_RACE)
 
-# The page's tests start Chromium. The documents' test runs the commands shown there, which use curl, openssl and
-# psql. With strace tests record what a process writes, and let its syncs fail.
+# The page's tests start Chromium. Tests run the commands of documents and errors, which use curl, openssl, psql, jq
+# and unzip. With strace tests record what a process writes, and let its syncs fail.
 programs:
-	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client && need strace strace
+	. ./scripts/need && need chromium chromium fonts-dejavu-core && need curl curl && need openssl openssl && need psql postgresql-client && need strace strace && need jq jq && need unzip unzip
 
 # Many tests wait for other processes, so more of them run at once than the machine has cores. Without GORACE
 # each package under the race detector would pause for a second at its end.

@@ -129,12 +129,17 @@ var otherFormats = []struct{ begin, what string }{
 var exports = []struct{ name, field, file, command string }{
 	{
 		"Fitbit", "\"dateTime\"", "steps-",
-		"unzip -p takeout.zip '*/steps-*.json' | TZ=Europe/Berlin jq -rs '[\"date\",\"steps\"], (add | map(.day = (.dateTime | strptime(\"%m/%d/%y %H:%M:%S\") | mktime | localtime | strftime(\"%F\"))) " +
-			"| group_by(.day)[] | [.[0].day, (map(.value | tonumber) | add)]) | @csv' | stepboard import steps - --user ID, with your own zone for Europe/Berlin: its times are UTC",
+		// Of two programs, since jq 1.6 is an hour wrong when it reads times of UTC in a zone with summer time.
+		`unzip -p takeout.zip '*/steps-*.json' | ` +
+			`TZ=UTC jq '.[] | {at: (.dateTime | strptime("%m/%d/%y %H:%M:%S") | mktime), n: (.value | tonumber)}' | ` +
+			`TZ=Europe/Berlin jq -rs '["date","steps"], (map(.day = (.at | localtime | strftime("%F"))) | ` +
+			`group_by(.day)[] | [.[0].day, (map(.n) | add)]) | @csv' | stepboard import steps - --user ID, ` +
+			`with your own zone for Europe/Berlin: its times are UTC`,
 	},
 	{
 		"Garmin", "\"calendarDate\"", "UDSFile_",
-		"unzip -p garmin.zip '*/UDSFile_*.json' | jq -rs '[\"date\",\"steps\"], (add[] | select(.totalSteps) | [.calendarDate, .totalSteps]) | @csv' | stepboard import steps - --user ID",
+		`unzip -p garmin.zip '*/UDSFile_*.json' | jq -rs '["date","steps"], ` +
+			`(add[] | select(.totalSteps) | [.calendarDate, .totalSteps]) | @csv' | stepboard import steps - --user ID`,
 	},
 }
 
