@@ -7,8 +7,11 @@ import (
 	mathrand "math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"syscall"
 
+	"stepboard/internal/pause"
 	"stepboard/services/platform/auth"
 )
 
@@ -40,8 +43,37 @@ func (e *environment) ledgerBench(ctx context.Context) {
 			rows = append(rows, r)
 		}
 	}
+	rows = append(rows, e.besideAStopped(rows[1], e.increments(&ids, "gifts", token, 1)))
 	e.printTable(ctx, "increments", rows...)
 	e.ledgerBytes(ctx)
+}
+
+// besideAStopped returns a row of increments, compared with a base, while another process that counts increments of the
+// same users stands still, perhaps within a transaction. Refused increments don't count.
+func (e *environment) besideAStopped(base *row, next func() []byte) *row {
+	answered := func(ctx context.Context, p *process) float64 {
+		return rateOf(ctx, uploadCallers, e.seconds, func(ctx context.Context, done func()) error {
+			for ctx.Err() == nil {
+				_ = sendRequests(ctx, p.addr, next, done) // it ends with the first that is refused
+			}
+			return nil
+		})
+	}
+	measure := func(ctx context.Context) float64 {
+		other := e.serve(ctx, "other")
+		defer other.stop()
+		var working sync.WaitGroup
+		defer working.Wait()
+		before, cancel := context.WithCancel(ctx)
+		defer cancel()
+		working.Go(func() { answered(before, other) })
+		check(pause.For(ctx, e.seconds/4))
+		cancel()
+		check(other.cmd.Process.Signal(syscall.SIGSTOP))
+		defer func() { check(other.cmd.Process.Signal(syscall.SIGCONT)) }()
+		return answered(ctx, e.service)
+	}
+	return &row{name: base.name + ", beside a stopped process", base: base, process: e.service, measure: measure}
 }
 
 // ledgerBytes prints the disk space of increments in Postgres.

@@ -208,6 +208,9 @@ type Webhook struct {
 	PrivateNetwork bool     `koanf:"private_network" doc:"Permit addresses of this machine, of private networks and for other special purposes."`
 }
 
+// wechatURL is the address of WeChat's own API.
+const wechatURL = "https://api.weixin.qq.com"
+
 // WeChat holds the settings of mini programs.
 type WeChat struct {
 	Apps     []WeChatApp   `koanf:"apps" validate:"max=20,unique=AppID,dive" doc:"Mini programs. They need auth.hs256_secret, with which their people's tokens are signed, or a data folder, which has one."`
@@ -302,7 +305,7 @@ func Default() Config {
 		Ledger:         Ledger{Retain: 400 * 24 * time.Hour},
 		Boards:         []Board{defaultBoard("steps")},
 		Webhooks:       []Webhook{},
-		WeChat:         WeChat{Apps: []WeChatApp{}, APIURL: "https://api.weixin.qq.com", TokenTTL: 24 * time.Hour},
+		WeChat:         WeChat{Apps: []WeChatApp{}, APIURL: wechatURL, TokenTTL: 24 * time.Hour},
 		HotDays:        3,
 		StartupTimeout: 30 * time.Second,
 		Passed:         Passed{Every: 10 * time.Minute},

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -58,6 +59,10 @@ func (c *Config) Warnings() []string {
 	}
 	warn(len(c.WeChat.Apps) > 0 && strings.HasPrefix(strings.ToLower(c.WeChat.APIURL), "http:"),
 		"wechat.api_url is not https: anybody on the way can read the secrets of mini programs and their people's session keys")
+	for _, app := range c.WeChat.Apps {
+		warn(c.WeChat.APIURL == wechatURL && !wechatID.MatchString(app.AppID),
+			"wechat.apps has the appid "+app.AppID+", which is none of WeChat's: those are wx and 16 digits of hexadecimal numbers")
+	}
 	for _, b := range c.Boards {
 		takes := slices.ContainsFunc(c.WeChat.Apps, func(app WeChatApp) bool { return app.Board == b.Name })
 		warn(takes && b.Uploads != string(models.AudienceService),
@@ -69,6 +74,9 @@ func (c *Config) Warnings() []string {
 	warn(weak(c.Auth.HS256PreviousSecret), "auth.hs256_previous_secret is easy to guess")
 	return list
 }
+
+// wechatID matches the AppIDs that WeChat gives.
+var wechatID = regexp.MustCompile(`^wx[0-9a-f]{16}$`)
 
 // loopbackOnly reports whether a listener at addr can be reached only from this
 // machine.

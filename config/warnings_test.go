@@ -38,12 +38,17 @@ func TestWarnings(t *testing.T) {
 		{"a JWKS without an audience", func(c *config.Config) { c.Auth.JWKSURL = "https://a.example/keys" }, "auth.audience is empty"},
 		{"copies over http", func(c *config.Config) { c.Backup.Endpoint = "http://minio.example:9000" }, "backup.endpoint is not https"},
 		{"a mini program", func(c *config.Config) {
-			c.WeChat.Apps, c.Boards[0].Uploads = []config.WeChatApp{{AppID: "wx1", Board: "steps"}}, "service"
+			c.WeChat.Apps, c.Boards[0].Uploads = []config.WeChatApp{{AppID: "wx0123456789abcdef", Board: "steps"}}, "service"
 		}, ""},
-		{"a mini program beside any total", func(c *config.Config) { c.WeChat.Apps = []config.WeChatApp{{AppID: "wx1", Board: "steps"}} }, "board steps takes steps of WeChat"},
+		{"a mini program beside any total", func(c *config.Config) {
+			c.WeChat.Apps = []config.WeChatApp{{AppID: "wx0123456789abcdef", Board: "steps"}}
+		}, "board steps takes steps of WeChat"},
 		{"WeChat over http", func(c *config.Config) {
-			c.WeChat.Apps, c.WeChat.APIURL, c.Boards[0].Uploads = []config.WeChatApp{{AppID: "wx1", Board: "steps"}}, "http://wechat.example", "service"
+			c.WeChat.Apps, c.WeChat.APIURL, c.Boards[0].Uploads = []config.WeChatApp{{AppID: "wx0123456789abcdef", Board: "steps"}}, "http://wechat.example", "service"
 		}, "wechat.api_url is not https"},
+		{"another AppID than WeChat's", func(c *config.Config) {
+			c.WeChat.Apps, c.Boards[0].Uploads = []config.WeChatApp{{AppID: "wx1", Board: "steps"}}, "service"
+		}, "wechat.apps has the appid wx1"},
 		{"a JWKS over http", func(c *config.Config) { c.Auth.JWKSURL, c.Auth.Audience = "HTTP://a.example/keys", "steps" }, "auth.jwks_url is not https"},
 		{"a webhook", func(c *config.Config) { c.Webhooks = []config.Webhook{{URL: "https://a.example/hook"}} }, ""},
 		{"a webhook over http", func(c *config.Config) {
