@@ -45,6 +45,9 @@ func (r *Shared) Share(ctx context.Context, read func(context.Context) error) (o
 }
 
 func (r *Shared) begin(ctx context.Context) error {
+	if err := ctx.Err(); err != nil { // select would choose at random
+		return err
+	}
 	select {
 	case r.turn <- struct{}{}:
 		return nil
