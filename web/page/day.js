@@ -3,9 +3,10 @@
 import { seeLikes } from './badges.js';
 import { Icon, prefersReducedMotion, useLater } from './components.js';
 import { longestPage, useBoard } from './data.js';
+import { useDialog } from './dialog.js';
 import { PastDayCard, Yesterday } from './digest.js';
 import { formatDuration } from './duration.js';
-import { isLow, useGoal, useGoalDialog } from './goal.js';
+import { isLow, useGoal } from './goal.js';
 import { addTexts, formatNumber, isDay, t } from './i18n.js';
 import { useLikes } from './likes.js';
 import { useMoves } from './moves.js';
@@ -46,11 +47,12 @@ function useCelebration(me, total, notify) {
   }, [me?.rank]);
 }
 
-function ShareButton({ circle, ranking, unit, notify }) {
-  const [module, setModule] = useState(null);
-  const open = () => {
-    import('./share.js').then(setModule, () => notify(t('offlineTitle')));
-  };
+const importShare = () => import('./share.js');
+const importWhy = () => import('./why.js');
+const importGoal = () => import('./goal-dialog.js');
+
+function ShareButton(props) {
+  const [dialog, open] = useDialog(importShare, 'ShareDialog', props);
   return html`<button
       class="share"
       aria-haspopup="dialog"
@@ -60,22 +62,15 @@ function ShareButton({ circle, ranking, unit, notify }) {
     >
       <${Icon} name="share" />
     </button>
-    ${
-      module &&
-      html`<${module.ShareDialog} ...${{ circle, ranking, unit }} onClose=${() => setModule(null)} />`
-    }`;
+    ${dialog}`;
 }
 
 // WhyButton opens the explanation of the viewer's score: a mark beside the score, or a button of words
 // where there is none.
 function WhyButton({ session, ranking, unit, low, notify }) {
-  const [module, setModule] = useState(null);
-  const open = () => {
-    import('./why.js').then(setModule, () => notify(t('offlineTitle')));
-  };
   const title = t(ranking.me ? 'why' : 'whyNot');
-  const onClose = () => setModule(null);
-  const dialog = { session, date: ranking.date, unit, low, title, onClose };
+  const props = { session, date: ranking.date, unit, low, title, notify };
+  const [dialog, open] = useDialog(importWhy, 'WhyDialog', props);
   return html`<button
       class=${ranking.me ? 'why' : 'button'}
       aria-haspopup="dialog"
@@ -85,7 +80,7 @@ function WhyButton({ session, ranking, unit, low, notify }) {
     >
       ${ranking.me ? '?' : title}
     </button>
-    ${module && html`<${module.WhyDialog} ...${dialog} />`}`;
+    ${dialog}`;
 }
 
 // useLeft returns how much is left of a board's day in words: whole hours, or minutes in the last one. It
@@ -165,7 +160,7 @@ export function DayExtras(props) {
   const goal = low ? null : wanted;
   const left = useLeft(past ? null : board);
   const unit = board?.unit || (low ? 'points' : undefined);
-  const [goalDialog, openGoal] = useGoalDialog({
+  const [goalDialog, openGoal] = useDialog(importGoal, 'GoalDialog', {
     session,
     today: ranking.date,
     goal,

@@ -1,6 +1,7 @@
 // Dialogs: what one can do with a person, and questions before what can't be undone. Also
 // what saves files.
 import { fetchJSON } from './data.js';
+import { t } from './i18n.js';
 import { html, useEffect, useRef, useState } from './view.js';
 
 // Dialog shows children above the screen until it is closed: by Escape, or by the
@@ -14,6 +15,16 @@ export function Dialog({ title, onClose, children }) {
     <h2 id="dialog-title">${title}</h2>
     ${children(() => dialog.current.close())}
   </dialog>`;
+}
+
+// useDialog returns [dialog, open]: the dialog of that name of a module, which load fetches once open is called.
+export function useDialog(load, name, { notify, ...props }) {
+  const [module, setModule] = useState(null);
+  const open = () => {
+    load().then(setModule, () => notify(t('offlineTitle')));
+  };
+  const onClose = () => setModule(null);
+  return [module && html`<${module[name]} ...${props} onClose=${onClose} />`, open];
 }
 
 // Question is the content of a dialog that asks before something is done.

@@ -1,9 +1,9 @@
 // The goal of a day: how many steps the reader wants to walk. The page keeps it, and the service does
 // not know it.
 import { fetchJSON } from './data.js';
-import { addDays, t } from './i18n.js';
+import { addDays } from './i18n.js';
 import { goalKey, read, store } from './storage.js';
-import { html, useEffect, useState } from './view.js';
+import { useEffect, useState } from './view.js';
 
 export const mostSteps = 100_000;
 // What is proposed to somebody without a day to propose from.
@@ -65,16 +65,4 @@ export function useGoal(session, today) {
     setChosen(goal);
   };
   return [chosen ?? proposed, choose];
-}
-
-// useGoalDialog returns [dialog, open]: the dialog that changes the goal, once open is called. It takes
-// what GoalDialog does.
-export function useGoalDialog({ notify, ...props }) {
-  const [module, setModule] = useState(null);
-  const open = () => {
-    import('./goal-dialog.js').then(setModule, () => notify(t('offlineTitle')));
-  };
-  const dialog =
-    module && html`<${module.GoalDialog} ...${props} onClose=${() => setModule(null)} />`;
-  return [dialog, open];
 }

@@ -1,12 +1,15 @@
 // What somebody's days add up to: the week, the month and the streak.
 import { useFetch } from './data.js';
 import { ErrorNotice } from './components.js';
-import { useGoal, useGoalDialog } from './goal.js';
+import { useDialog } from './dialog.js';
+import { useGoal } from './goal.js';
 import { addTexts, formatNumber, t } from './i18n.js';
 import { texts } from './translations-history.js';
 import { html, useRef } from './view.js';
 
 addTexts(texts);
+
+const importGoal = () => import('./goal-dialog.js');
 
 // Tile shows a figure in a list of them.
 export function Tile({ label, value, note }) {
@@ -36,7 +39,13 @@ function Streak({ streak, goal, onClick }) {
 // Summary shows the sums of the viewer's days, or of a friend's.
 export function Summary({ session, friend, today, notify }) {
   const [goal, choose] = useGoal(session, today);
-  const [dialog, open] = useGoalDialog({ session, today, goal, choose, notify });
+  const [dialog, open] = useDialog(importGoal, 'GoalDialog', {
+    session,
+    today,
+    goal,
+    choose,
+    notify,
+  });
   const whose = friend ? `&for=${encodeURIComponent(friend.user_id)}` : '';
   const path = goal && `/v1/boards/${session.board}/summary?goal=${goal}${whose}`;
   const [{ data, state, error }, retry] = useFetch(session.token, path);

@@ -1,4 +1,4 @@
-import type { Client } from './client.js';
+import type { Call } from './call.js';
 import type { components } from './schema.js';
 
 type Schemas = components['schemas'];
@@ -21,7 +21,7 @@ export interface UploadAddresses {
 const path = '/v1/me/upload-addresses';
 
 /** keepAddresses keeps the addresses of a client's user. */
-export function keepAddresses(call: Client['call'], baseUrl: string): UploadAddresses {
+export function keepAddresses(call: Call, baseUrl: string): UploadAddresses {
   return {
     async add(body) {
       const made = await call('POST', path, { body });

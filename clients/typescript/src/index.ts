@@ -1,5 +1,6 @@
 export type { UploadAddress, UploadAddresses } from './addresses.js';
-export { createClient, type Answer, type CallOptions, type Client } from './client.js';
+export type { Answer, Call, CallOptions } from './call.js';
+export { createClient, type Client } from './client.js';
 export type { ClientOptions } from './connection.js';
 export { StepboardError, type ErrorCode, type Problem } from './error.js';
 export type { Live, LiveOptions, LiveState, Ranking } from './live.js';
