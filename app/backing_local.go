@@ -66,11 +66,15 @@ func (l *local) counter() limit.Counter { return limit.NewLocalCounter(l.Elapsed
 
 func (*local) copies() *directory.Copies { return nil }
 
-func (l *local) boards(rules *corrections.Rules, _ *catalog.Buckets) (board.Entries, cache.Copies) {
-	l.scores = board.NewLocal(board.NewHotScores(l.Stores.Increments.Gorm), l.Clock, rules)
+func (l *local) sets() cache.Copies {
 	sets := cache.NewLocal(int64(l.Config.Rankings.Memory), l.Config.Cache.SetsTTL, l.Elapsed)
 	l.registry.MustRegister(newLocalSetsCollector(sets))
-	return l.scores, sets
+	return sets
+}
+
+func (l *local) entries(rules *corrections.Rules, _ *catalog.Buckets) board.Entries {
+	l.scores = board.NewLocal(board.NewHotScores(l.Stores.Increments.Gorm), l.Clock, rules)
+	return board.EntriesOf(l.scores)
 }
 
 func (l *local) passed(users models.Finder, render passed.Render) (passed.States, *passed.Feed) {

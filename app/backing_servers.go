@@ -37,7 +37,7 @@ type servers struct {
 	ledger, queue recovery.Recovery
 
 	scores   *board.Store
-	sets     *cache.Store
+	cached   *cache.Store
 	nearby   *nearcache.Cache // empty unless useNear
 	circles  *cache.Circles
 	useNear  bool // whether rankings are read from nearby and circles
@@ -82,22 +82,36 @@ func (s *servers) copies() *directory.Copies {
 	return directory.NewCopies(s.Stores.Redis, s.names, s.Machine)
 }
 
-func (s *servers) boards(rules *corrections.Rules, buckets *catalog.Buckets) (board.Entries, cache.Copies) {
+// sets constructs the cached sets. Copies of them in memory, for rankings from memory, take what nearby leaves.
+func (s *servers) sets() cache.Copies {
+	room := func() int64 {
+		if s.nearby == nil { // constructed later
+			return int64(s.Config.Rankings.Memory)
+		}
+		return s.nearby.Room()
+	}
+	s.circles = cache.NewCircles(s.Stores.Redis, s.names, s.Config.Rankings.MaxStaleness, room, s.Elapsed, s.Log)
+	s.registry.MustRegister(newCirclesCollector(s.circles))
+	var near cache.Near
+	if s.useNear {
+		near = s.circles
+	}
+	s.cached = cache.NewStore(s.Stores.Redis, s.names, s.Config.Cache.SetsTTL, near)
+	return s.cached
+}
+
+func (s *servers) entries(rules *corrections.Rules, buckets *catalog.Buckets) board.Entries {
 	s.scores = board.NewStore(s.Stores.Redis, s.names, s.Clock, rules)
 	s.nearby = nearcache.New(nearcache.Options{
 		Source: s.scores, Changes: s.scores.Changes(), Buckets: buckets.CurrentAndNext,
 		MaxStaleness: s.Config.Rankings.MaxStaleness, Memory: int64(s.Config.Rankings.Memory), OrderMemory: int64(s.Config.Rankings.OrderMemory),
 		Clock: s.Clock, Log: s.Log, Elapsed: s.Elapsed, Random: s.Random,
 	})
-	s.circles = cache.NewCircles(s.Stores.Redis, s.names, s.Config.Rankings.MaxStaleness, s.nearby.Room, s.Elapsed, s.Log)
-	s.registry.MustRegister(newNearCacheCollector(s.nearby), newCirclesCollector(s.circles), s.nearby.Stats().Answers)
-	var near cache.Near
+	s.registry.MustRegister(newNearCacheCollector(s.nearby), s.nearby.Stats().Answers)
 	if s.useNear {
 		s.scores.NotifyWritten(s.nearby.Written)
-		near = s.circles
 	}
-	s.sets = cache.NewStore(s.Stores.Redis, s.names, s.Config.Cache.SetsTTL, near)
-	return s.scores, s.sets
+	return board.EntriesOf(s.scores)
 }
 
 func (s *servers) passed(users models.Finder, render passed.Render) (passed.States, *passed.Feed) {
@@ -172,7 +186,7 @@ func (s *servers) jobs(a *App) []jobs.Job {
 // users' records. Every process that changes such sets runs it.
 func (s *servers) setsJob(a *App) jobs.Job {
 	// Records are dated by the database's clock, which is that of machines.
-	drop := s.sets.DropStale(s.Machine)
+	drop := s.cached.DropStale(s.Machine)
 	r := recovery.Recovery{
 		Detector: recovery.NewWriterDetector(s.Stores.Redis, s.names, recovery.Sets),
 		Replay: func(ctx context.Context, loss recovery.Loss) (rows int64, upto time.Time, err error) {

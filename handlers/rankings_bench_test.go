@@ -347,16 +347,12 @@ func (m memoryFriends) Circle(ctx context.Context, user models.RowID) ([]models.
 	return ids, time.Time{}, err
 }
 
-func (m memoryFriends) Friendships(_ context.Context, user models.RowID) ([]models.Friendship, error) {
-	friendships := make([]models.Friendship, benchFriends)
+func (m memoryFriends) Everybody(_ context.Context, user models.RowID) ([]models.CirclePerson, error) {
+	people := make([]models.CirclePerson, benchFriends)
 	for i, friend := range m[user] {
-		friendships[i] = models.Friendship{UserID: user, FriendID: models.RowID(friend), CreatedAt: testenv.Noon}
+		people[i] = models.CirclePerson{User: models.RowID(friend), Since: testenv.Noon, Shown: true}
 	}
-	return friendships, nil
-}
-
-func (m memoryFriends) Everybody(context.Context, models.RowID) ([]models.CirclePerson, error) {
-	return nil, nil
+	return people, nil
 }
 
 func (m memoryFriends) Since(_ context.Context, user, other models.RowID) (time.Time, bool, error) {

@@ -35,7 +35,7 @@ const (
 // rows are the entries that it has raised. It also recomputes a sample of the
 // scores of rolling boards, and reports those that are not the sum of their
 // hours.
-func Reconcile(reconcile Work, totals *catalog.Buckets, entries board.Entries, clock models.Clock, log *slog.Logger, registry prometheus.Registerer) Job {
+func Reconcile(reconcile Work, totals *catalog.Buckets, entries board.Maintainer, clock models.Clock, log *slog.Logger, registry prometheus.Registerer) Job {
 	drifted := prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "stepboard_rolling_drifted_total", Help: "Recomputed scores that were not the sum of their hours.",
 	})
@@ -55,7 +55,7 @@ func Reconcile(reconcile Work, totals *catalog.Buckets, entries board.Entries, c
 
 // Roll returns the job that drains rolling boards after the hour. Its rows are
 // the hourly totals that it has subtracted.
-func Roll(totals *catalog.Buckets, entries board.Entries, clock models.Clock) Job {
+func Roll(totals *catalog.Buckets, entries board.Maintainer, clock models.Clock) Job {
 	return frequent("roll", rollEvery, rollDeadline, func(ctx context.Context) (rows int64, err error) {
 		err = eachRollingBucket(ctx, totals, clock, func(bucket *models.Bucket) error {
 			n, err := entries.Drain(ctx, bucket)

@@ -35,6 +35,14 @@ type SumEntry struct {
 	Sum
 }
 
+// Position returns the position of e, for a cursor.
+func (e SumEntry) Position() Cursor { return Cursor{Key: e.Score, Row: e.User, At: e.ReachedAt} }
+
+// ComparePosition is Compare with the entry at a position.
+func (e SumEntry) ComparePosition(c Cursor) int {
+	return e.Compare(SumEntry{User: c.Row, Sum: Sum{Score: c.Key, ReachedAt: c.At}})
+}
+
 // Compare returns a negative number if e ranks before other, a positive one if it ranks
 // after it, and 0 for the same position: the higher sum first, then the one that was
 // reached earlier, then as Entry.Compare.

@@ -1,9 +1,12 @@
-// Package invites makes the codes by which users invite each other, to groups and as friends.
-package invites
+// Package codes makes texts that nobody can guess: codes of invitations, which people type or scan, and keys, which
+// programs send.
+package codes
 
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
 	"strings"
 
 	"stepboard/models"
@@ -40,4 +43,34 @@ func Try(ctx context.Context, limiter Limiter, user models.UserID, text string) 
 		return "", ErrNoCode
 	}
 	return code, nil
+}
+
+// keyBytes is how many random bytes a key has.
+const keyBytes = 20
+
+// keyEncoding writes keys: in small letters, without padding.
+var keyEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// Keys are the keys of one kind.
+type Keys struct {
+	// Prefix begins each of them, and no token.
+	Prefix string
+}
+
+// New returns a new key of 160 random bits. It is shown once; what is stored of it is its hash.
+func (k Keys) New() string {
+	var random [keyBytes]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return k.Prefix + keyEncoding.EncodeToString(random[:])
+}
+
+// Hash returns the SHA-256 of a key, of 32 bytes, by which it is looked up; ok is false for a text that New never
+// returns.
+func (k Keys) Hash(key string) (hash []byte, ok bool) {
+	random, ok := strings.CutPrefix(key, k.Prefix)
+	if !ok || len(random) != keyEncoding.EncodedLen(keyBytes) {
+		return nil, false
+	}
+	sum := sha256.Sum256([]byte(key))
+	return sum[:], true
 }

@@ -33,15 +33,19 @@ func Every(ctx context.Context, interval time.Duration, do func()) {
 	}
 }
 
-// restMost is the longest rest.
-const restMost = time.Second
+// longest is the longest that After waits.
+const longest = time.Second
 
-// Rest waits after a step of long work, in favor of other callers: some times as long as the
-// step took that has begun at a given moment, but at most a second. A step that took much
-// longer has mostly waited itself, for a store or for the processor. It returns the error of
-// ctx if that ends first.
-func Rest(ctx context.Context, began time.Time, times int) error {
-	return For(ctx, min(time.Duration(times)*time.Since(began), restMost))
+// After waits after a step of long work, so that other callers have the store. began is when the step began. It waits
+// as many times as long as the step took, but at most a second: a step that took much longer has mostly waited itself,
+// for a store or for the processor. It returns the error of ctx if that ends first.
+func After(ctx context.Context, began time.Time, times int) error {
+	return For(ctx, min(time.Duration(times)*time.Since(began), longest))
+}
+
+// Doubled returns the pause after a failed attempt, counted from 1: first, doubled with each further one, up to most.
+func Doubled(first, most time.Duration, attempt int) time.Duration {
+	return min(most, first<<min(attempt-1, 30)) // a second that often is some 34 years
 }
 
 // ChunkRows is how many rows a step of Chunks may change: a hundredth of a second. On SQLite
@@ -49,7 +53,7 @@ func Rest(ctx context.Context, began time.Time, times int) error {
 const ChunkRows = 500
 
 // Chunks calls do, which changes up to limit rows and returns their number, until it changes fewer.
-// After each step it rests for as long as that took. It returns the number of rows together.
+// After each step it waits for as long as that took. It returns the number of rows together.
 func Chunks(ctx context.Context, do func(limit int) (int64, error)) (rows int64, err error) {
 	for {
 		began := time.Now()
@@ -58,7 +62,7 @@ func Chunks(ctx context.Context, do func(limit int) (int64, error)) (rows int64,
 		if err != nil || n < ChunkRows {
 			return rows, err
 		}
-		if err := Rest(ctx, began, 1); err != nil {
+		if err := After(ctx, began, 1); err != nil {
 			return rows, err
 		}
 	}

@@ -27,7 +27,7 @@ func TestRest(t *testing.T) {
 			began := time.Now()
 			<-time.After(tt.step)
 			start := time.Now()
-			if err := pause.Rest(t.Context(), began, tt.times); err != nil || time.Since(start) != tt.want {
+			if err := pause.After(t.Context(), began, tt.times); err != nil || time.Since(start) != tt.want {
 				t.Errorf("after %v, %d times: %v, %v", tt.step, tt.times, time.Since(start), err)
 			}
 		})
@@ -35,7 +35,7 @@ func TestRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := pause.Rest(ctx, time.Now().Add(-time.Hour), 1); err == nil {
+		if err := pause.After(ctx, time.Now().Add(-time.Hour), 1); err == nil {
 			t.Error("a rest goes on after its context")
 		}
 	})

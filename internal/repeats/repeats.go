@@ -16,7 +16,7 @@ const (
 	quiet = 2 * time.Minute
 	// countEvery is the time between two lines with a count.
 	countEvery = 10 * time.Minute
-	// maxOpen bounds the warnings that are counted apart at a time. Above it, those with
+	// maxOpen bounds the warnings that are counted separately at a time. Above it, those with
 	// the same text are counted together.
 	maxOpen = 1000
 )
@@ -28,9 +28,9 @@ const (
 	endedKey    = "ended"    // when it was repeated last
 )
 
-// apart holds the attributes whose values make two warnings with the same text different.
+// distinguishing holds the attributes whose values make two warnings with the same text different.
 // Each has few values. Others, such as ids and the texts of errors, differ each time.
-var apart = []string{
+var distinguishing = []string{
 	"action", "address", "board", "broker", "bucket", "job", "kid", "kind", "panic", "store", "target", "to", "warning", "work",
 }
 
@@ -179,7 +179,7 @@ func keyOf(r slog.Record) string {
 	var key strings.Builder
 	key.WriteString(r.Level.String() + " " + r.Message)
 	r.Attrs(func(a slog.Attr) bool {
-		if slices.Contains(apart, a.Key) {
+		if slices.Contains(distinguishing, a.Key) {
 			key.WriteString("\n" + a.Key + "=" + a.Value.String())
 		}
 		return true

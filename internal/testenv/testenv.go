@@ -27,8 +27,6 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/internal/stores"
 	"stepboard/models"
-	"stepboard/services/boards/archive"
-	"stepboard/services/boards/board"
 )
 
 // Clock is a clock that the test sets. Safe for concurrent use.
@@ -80,8 +78,8 @@ type Env struct {
 	Config config.Config
 	Clock  *Clock
 	Log    *slog.Logger
-	// local has the entries of a data folder.
-	local *board.Local
+	// Shared has what the services of a test share beside its stores, by name.
+	Shared *sync.Map
 }
 
 // Each runs a test as two subtests: with real servers and with a data folder.
@@ -128,41 +126,7 @@ func Local(t testing.TB) *Env {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { closeQuietly(t, s) })
-	local := board.NewLocal(board.NewHotScores(s.Increments.Gorm), clock.Now, nil)
-	return &Env{Stores: s, Config: unlimited(), Clock: clock, Log: Log(), local: local}
-}
-
-// Entries returns the entries of buckets: in Redis, or in memory, which begins without any. If
-// routes is nil, all updates go to the boards. All calls return the same entries.
-func (e *Env) Entries(clock models.Clock, routes board.Routes) board.Entries {
-	if e.local != nil {
-		return e.local.With(clock, routes)
-	}
-	return board.NewStore(e.Redis, e.Keys, clock, routes)
-}
-
-// Source returns the source of an archive of such entries.
-func Source(entries board.Entries) archive.Source {
-	if hot, inRedis := entries.(archive.HotStore); inRedis {
-		return archive.FromRedis(hot, nil)
-	}
-	return archive.FromTable(entries.(archive.Memory))
-}
-
-// Forget makes Redis, or the memory of the process, lose everything.
-func (e *Env) Forget(t testing.TB) {
-	t.Helper()
-	if e.local == nil {
-		deleteKeys(t, e.Config.Redis)
-		return
-	}
-	var buckets []*models.Bucket
-	if err := e.Gorm.Find(&buckets).Error; err != nil {
-		t.Fatal(err)
-	}
-	for _, b := range buckets {
-		e.local.Drop(b)
-	}
+	return &Env{Stores: s, Config: unlimited(), Clock: clock, Log: Log(), Shared: new(sync.Map)}
 }
 
 // Real opens the stores that TEST_REDIS_ADDR and TEST_POSTGRES_DSN name, with a
@@ -201,7 +165,7 @@ func RealConfig(t testing.TB) *Env {
 	t.Helper()
 	env := realConfig(t, func(cfg *config.Redis) { cfg.Addrs = []string{environment(t, "TEST_REDIS_ADDR")} })
 	cfg := env.Config.Redis // the test may change its own
-	t.Cleanup(func() { deleteKeys(t, cfg) })
+	t.Cleanup(func() { DeleteKeys(t, cfg) })
 	return env
 }
 
@@ -286,8 +250,8 @@ func execute(t testing.TB, dsn, statement string) {
 	}
 }
 
-// deleteKeys deletes the test's keys from a Redis that keeps running.
-func deleteKeys(t testing.TB, cfg config.Redis) {
+// DeleteKeys deletes the test's keys from a Redis that keeps running.
+func DeleteKeys(t testing.TB, cfg config.Redis) {
 	t.Helper()
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: cfg.Addrs[0]})

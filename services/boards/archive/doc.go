@@ -47,7 +47,7 @@
 // current one in a short transaction (sqlite_run.go). Readers find the current version by an index,
 // and rows by (version, user) or (version, rank): 38 bytes for each row. A version that was replaced,
 // or whose run was cut off, is deleted later, in larger chunks (sqlite_tidy.go). A run that was
-// cut off is begun anew; what one process drops another can't continue.
+// cut off begins again with a new version: one process may have deleted rows that another one would go on from.
 //
 // Without Redis a day is read from hot_scores, once batches that waited were moved there. It is not
 // frozen: each user's entry is read once, and uploads go on. Once the version is shown, entries that
@@ -58,7 +58,7 @@
 // Corrections do not wait for a run. If they have changed before it is shown, the version is written
 // again. An erasure leaves a bucket alone while a run may have copied the user's row, and comes
 // again. Measured beside uploads that are committed one by one, each on the disk: 100,000 users in
-// four seconds, half of it rest; transactions take 1 to 3 ms, and the write-ahead log stays at 4 MB.
+// four seconds, half of that waiting; transactions take 1 to 3 ms, and the write-ahead log stays at 4 MB.
 //
 // # Corrections
 //

@@ -12,6 +12,7 @@ import (
 	"stepboard/models"
 	"stepboard/services/boards/archive"
 	"stepboard/services/boards/board"
+	"stepboard/services/servicetest"
 )
 
 // A user with more days than one transaction changes is erased: on each day the entry has
@@ -117,7 +118,7 @@ func TestEraseReadsNoRowsOfOthers(t *testing.T) {
 		}
 		return rows
 	}
-	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: pool}), testenv.Source(f.boards), f.leases, env.Clock.Now, env.Log)
+	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: pool}), servicetest.Source(f.boards), f.leases, env.Clock.Now, env.Log)
 	t.Cleanup(s.Close)
 	before := read()
 	if changed, err := s.Erase(t.Context(), others/2); changed != days || err != nil {

@@ -19,6 +19,7 @@ import (
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/score"
 	"stepboard/services/platform/lease"
+	"stepboard/services/servicetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,7 +40,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 	f := &fixture{
 		t: t, env: env,
 		catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
-		boards:  env.Entries(env.Clock.Now, nil),
+		boards:  servicetest.Entries(env, env.Clock.Now, nil),
 	}
 	defs := env.Config.BoardDefinitions()
 	defs[0].Shards = shards
@@ -55,11 +56,11 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 }
 
 // inRedis returns the hot store of a test with real servers.
-func (f *fixture) inRedis() *board.Store { return f.boards.(*board.Store) }
+func (f *fixture) inRedis() *board.Store { return f.boards.Writer.(*board.Store) }
 
 // archiveOver returns an archive that uses another hot store.
-func (f *fixture) archiveOver(hot board.Entries) *archive.Service {
-	s := archive.New(f.store, testenv.Source(hot), f.leases, f.env.Clock.Now, f.env.Log)
+func (f *fixture) archiveOver(hot board.Writer) *archive.Service {
+	s := archive.New(f.store, servicetest.Source(hot), f.leases, f.env.Clock.Now, f.env.Log)
 	f.t.Cleanup(s.Close)
 	return s
 }

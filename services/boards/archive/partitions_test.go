@@ -14,6 +14,7 @@ import (
 	"stepboard/models"
 	"stepboard/services/boards/archive"
 	"stepboard/services/platform/lease"
+	"stepboard/services/servicetest"
 )
 
 // exec runs a statement in the test's schema.
@@ -34,7 +35,7 @@ func TestEnsurePartitionsConcurrently(t *testing.T) {
 		var callers sync.WaitGroup
 		for i := range 8 {
 			// Each service stands for another process.
-			s := archive.New(f.store, testenv.Source(f.boards), lease.NewLocal(), env.Clock.Now, env.Log)
+			s := archive.New(f.store, servicetest.Source(f.boards), lease.NewLocal(), env.Clock.Now, env.Log)
 			t.Cleanup(s.Close)
 			callers.Go(func() {
 				if err := s.EnsurePartitions(t.Context()); err != nil {

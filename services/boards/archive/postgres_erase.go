@@ -53,7 +53,7 @@ func (p *postgres) erase(ctx context.Context, user models.RowID, newNobody func(
 		}
 		rows += int64(len(chunk))
 		failpoint.Hit("erasure.archive")
-		if err := pause.Rest(ctx, began, 1); err != nil {
+		if err := pause.After(ctx, began, 1); err != nil {
 			return rows, err
 		}
 	}

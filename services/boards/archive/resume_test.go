@@ -52,7 +52,7 @@ func TestAnArchiverThatStandsStill(t *testing.T) {
 	reading, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	hot := &gatedStore{f.inRedis(), func(context.Context) { once.Do(func() { close(reading); <-goOn }) }}
-	stopped := archive.New(f.store, testenv.Source(hot), unguardedLeases{}, env.Clock.Now, env.Log)
+	stopped := archive.New(f.store, archive.FromRedis(hot, nil), unguardedLeases{}, env.Clock.Now, env.Log)
 	defer stopped.Close()
 	failed := make(chan error, 1)
 	go func() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stepboard/internal/failpoint"
+	"stepboard/internal/pause"
 	"stepboard/models"
 	"stepboard/services/boards/score"
 )
@@ -131,7 +132,7 @@ func readPart(ctx context.Context, hot HotStore, bucket *models.Bucket, p models
 	for from := int64(0); from < p.Entries; {
 		start := time.Now()
 		entries, err := hot.ReadFrozen(ctx, bucket, p, from, chunkEntries)
-		pause := time.NewTimer(time.Since(start))
+		took := time.Since(start)
 		if err == nil && len(entries) == 0 {
 			err = fmt.Errorf("shard %d, frozen by run %d, has lost entries: %d of %d are left", p.Shard, p.Run, from, p.Entries)
 		}
@@ -144,9 +145,7 @@ func readPart(ctx context.Context, hot HotStore, bucket *models.Bucket, p models
 			return
 		}
 		from += int64(len(entries))
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
+		if pause.For(ctx, took) != nil {
 			return
 		}
 	}

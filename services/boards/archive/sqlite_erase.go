@@ -43,7 +43,7 @@ func (s *sqlite) erase(ctx context.Context, user models.RowID, newNobody func() 
 		}
 		rows++
 		failpoint.Hit("erasure.archive")
-		if err := pause.Rest(ctx, began, 1); err != nil {
+		if err := pause.After(ctx, began, 1); err != nil {
 			return rows, err
 		}
 	}

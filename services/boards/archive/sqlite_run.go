@@ -117,7 +117,7 @@ func (s *sqlite) write(ctx context.Context, version int64, fn func(tx *gorm.DB) 
 	if err != nil {
 		return err
 	}
-	return pause.Rest(ctx, began, 1)
+	return pause.After(ctx, began, 1)
 }
 
 // building returns an error unless a version is building. The transaction writes before it reads,

@@ -37,7 +37,7 @@ func (s *sqlite) tidy(ctx context.Context, bucket *models.Bucket) error {
 			return false, err
 		}
 		failpoint.Hit("archive_version.hot_deleted")
-		return true, pause.Rest(ctx, began, 1)
+		return true, pause.After(ctx, began, 1)
 	})
 }
 
@@ -160,7 +160,7 @@ func (s *sqlite) deleteRows(ctx context.Context, version int64, table, column st
 		}
 		rows += int(deleted.RowsAffected)
 		failpoint.Hit("archive_version.chunk_deleted")
-		if err := pause.Rest(ctx, began, 1); err != nil {
+		if err := pause.After(ctx, began, 1); err != nil {
 			return rows, err
 		}
 	}

@@ -116,7 +116,7 @@ func emptyAsNil() cmp.Option {
 	return cmp.Transformer("entries", func(list []models.Entry) string { return fmt.Sprint(list) })
 }
 
-func checkComposites(ctx context.Context, t *rapid.T, store board.Entries, bucket *models.Bucket, want model) {
+func checkComposites(ctx context.Context, t *rapid.T, store board.Reader, bucket *models.Bucket, want model) {
 	users := rapid.SliceOfN(rapid.Custom(drawUser), 0, 30).Draw(t, "users")
 	got, err := store.Composites(ctx, bucket, users)
 	if err != nil {

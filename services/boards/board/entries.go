@@ -7,10 +7,28 @@ import (
 	"stepboard/models"
 )
 
-// Entries are those of the buckets that are not archived: Store keeps them in Redis, and Local in
-// the memory of the only process. The comments of Store's methods hold for both, apart from round
+// Entries are those of the buckets that are not archived, by what is done with them: Store keeps them in Redis, and
+// Local in the memory of the only process. The comments of Store's methods hold for both, apart from round
 // trips, which Local has none of. Safe for concurrent use.
-type Entries interface {
+type Entries struct {
+	Writer
+	Reader
+	Corrector
+	Maintainer
+}
+
+// EntriesOf returns the entries of a store.
+func EntriesOf[S interface {
+	Writer
+	Reader
+	Corrector
+	Maintainer
+}](s S) Entries {
+	return Entries{s, s, s, s}
+}
+
+// Writer applies updates.
+type Writer interface {
 	// Raise applies updates: a user's composite in a bucket becomes the given one, unless the
 	// stored one is larger. It returns nil if every update is stored, otherwise one error for
 	// each update, nil for those that are.
@@ -23,7 +41,10 @@ type Entries interface {
 	EntriesAt(moment time.Time) Entries
 	// Server returns the name of the server that an update is written to.
 	Server(ctx context.Context, r models.Raise) string
+}
 
+// Reader reads scores and places.
+type Reader interface {
 	Composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
 	CompositesOf(ctx context.Context, buckets []*models.Bucket, users []models.RowID) ([][]models.Composite, error)
 	CompositesBefore(ctx context.Context, raises []models.Raise) ([]models.Composite, error)
@@ -33,17 +54,22 @@ type Entries interface {
 	Positions(ctx context.Context, buckets []*models.Bucket, user models.RowID) ([]Position, error)
 	Window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (Window, error)
 	Counts(ctx context.Context, buckets []*models.Bucket) ([]int64, error)
+	Settling(ctx context.Context, bucket *models.Bucket) (bool, error)
+}
 
-	Parts(ctx context.Context, bucket *models.Bucket) ([]models.BoardPart, error)
-	ReadPart(ctx context.Context, p models.BoardPart, behind models.Entry, n int) ([]models.Entry, error)
-	Lower(ctx context.Context, p models.BoardPart, lowerings []models.Lowering) (lowered int64, err error)
-
+// Corrector reads and changes what updates can't.
+type Corrector interface {
 	Correct(ctx context.Context, entries []models.CorrectedEntry) (changed int64, err error)
 	Reported(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
 	Remove(ctx context.Context, buckets []*models.Bucket, users []models.RowID) (removed int64, err error)
 	Stored(ctx context.Context, buckets []*models.Bucket, user models.RowID) ([]StoredEntry, error)
+}
 
+// Maintainer makes boards agree with the ledger.
+type Maintainer interface {
+	Parts(ctx context.Context, bucket *models.Bucket) ([]models.BoardPart, error)
+	ReadPart(ctx context.Context, p models.BoardPart, behind models.Entry, n int) ([]models.Entry, error)
+	Lower(ctx context.Context, p models.BoardPart, lowerings []models.Lowering) (lowered int64, err error)
 	Drain(ctx context.Context, bucket *models.Bucket) (drained int64, err error)
-	Settling(ctx context.Context, bucket *models.Bucket) (bool, error)
 	Drift(ctx context.Context, bucket *models.Bucket, sample int) (checked, drifted int, err error)
 }

@@ -59,8 +59,8 @@ func (l *Local) With(clock models.Clock, routes Routes) *Local {
 	return &Local{memory: l.memory, hot: l.hot, clock: clock, routes: routes}
 }
 
-// EntriesAt implements Entries.
-func (l *Local) EntriesAt(moment time.Time) Entries { return l.at(moment) }
+// EntriesAt implements Writer.
+func (l *Local) EntriesAt(moment time.Time) Entries { return EntriesOf(l.at(moment)) }
 
 func (l *Local) at(moment time.Time) *Local {
 	return l.With(func() time.Time { return moment }, l.routes)

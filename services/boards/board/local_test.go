@@ -28,7 +28,7 @@ func entry(bucket *models.Bucket, user models.RowID, composite models.Composite)
 	return models.Raise{Bucket: bucket, Entry: models.Entry{User: user, Composite: composite}}
 }
 
-func ranked(t *testing.T, store board.Entries, bucket *models.Bucket) []models.Entry {
+func ranked(t *testing.T, store board.Reader, bucket *models.Bucket) []models.Entry {
 	t.Helper()
 	return testenv.Must(store.Window(t.Context(), bucket, board.Top, 0, 1_000_000)).Behind
 }

@@ -40,7 +40,7 @@ func NewStore(rdb redis.UniversalClient, keys keys.Builder, clock models.Clock, 
 func (s *Store) EntriesAt(moment time.Time) Entries {
 	then := *s
 	then.clock = func() time.Time { return moment }
-	return &then
+	return EntriesOf(&then)
 }
 
 // readKeys returns the keys to read a shard from: the first of them that
@@ -290,4 +290,21 @@ func parseEntry(member, composite any) (models.Entry, error) {
 		return models.Entry{}, fmt.Errorf("composite %q: %w", c, err)
 	}
 	return models.Entry{User: user, Composite: models.Composite(value)}, nil
+}
+
+// Server returns the address of the server that an update is written to: the
+// master of its shard if Redis is a cluster, otherwise always "". It is "", too,
+// if no server of the cluster responds. No I/O, except before the first command
+// of a client.
+func (s *Store) Server(ctx context.Context, r models.Raise) string {
+	cluster, ok := s.rdb.(*redis.ClusterClient)
+	if !ok {
+		return ""
+	}
+	// The other keys of the shard are in the same slot.
+	master, err := cluster.MasterForKey(ctx, s.keys.Board(r.Bucket, r.Bucket.Shard(r.User)))
+	if err != nil {
+		return ""
+	}
+	return master.Options().Addr
 }

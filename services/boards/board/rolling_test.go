@@ -115,7 +115,7 @@ func (l *ledger) ranked(now time.Time) []place {
 }
 
 // check compares the board with the ledger.
-func (l *ledger) check(ctx context.Context, t *testing.T, store board.Entries, now time.Time) {
+func (l *ledger) check(ctx context.Context, t *testing.T, store board.Reader, now time.Time) {
 	t.Helper()
 	window, err := store.Window(ctx, l.bucket, board.Top, 0, 1_000_000)
 	if err != nil {
@@ -162,7 +162,7 @@ func checkSums(ctx context.Context, t *testing.T, store board.Entries, bucket *m
 	}
 }
 
-func raise(ctx context.Context, t testing.TB, store board.Entries, raises ...models.Raise) {
+func raise(ctx context.Context, t testing.TB, store board.Writer, raises ...models.Raise) {
 	t.Helper()
 	for _, err := range store.Raise(ctx, raises) {
 		if err != nil {
@@ -171,7 +171,7 @@ func raise(ctx context.Context, t testing.TB, store board.Entries, raises ...mod
 	}
 }
 
-func settling(ctx context.Context, t *testing.T, store board.Entries, bucket *models.Bucket) bool {
+func settling(ctx context.Context, t *testing.T, store board.Reader, bucket *models.Bucket) bool {
 	t.Helper()
 	return testenv.Must(store.Settling(ctx, bucket))
 }

@@ -17,6 +17,7 @@ import (
 	"stepboard/services/boards/score"
 	"stepboard/services/platform/lease"
 	"stepboard/services/platform/outcomes"
+	"stepboard/services/servicetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,10 +52,10 @@ func newFixture(t testing.TB, env *testenv.Env, boards ...models.Board) *fixture
 	if err := f.catalog.Definitions.Define(t.Context(), append(env.Config.BoardDefinitions(), boards...)); err != nil {
 		t.Fatal(err)
 	}
-	hot := env.Entries(env.Clock.Now, nil)
+	hot := servicetest.Entries(env, env.Clock.Now, nil)
 	leases := lease.NewLocal()
 	f.outbox = outcomes.NewOutbox([]outcomes.Target{{URL: "https://example.com"}}, env.Clock.Now)
-	f.archive = archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool, Outbox: f.outbox}), testenv.Source(hot), leases, env.Clock.Now, env.Log)
+	f.archive = archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool, Outbox: f.outbox}), servicetest.Source(hot), leases, env.Clock.Now, env.Log)
 	t.Cleanup(f.archive.Close)
 	f.process = f.newProcess()
 	return f
@@ -65,7 +66,7 @@ func (f *fixture) newProcess() *process {
 	f.t.Helper()
 	p := &process{f: f, erased: new(models.RowSet)}
 	p.rules = corrections.NewRules(p.erased)
-	p.boards = f.env.Entries(f.env.Clock.Now, p.rules)
+	p.boards = servicetest.Entries(f.env, f.env.Clock.Now, p.rules)
 	totals := ledger.NewStore(f.env.Gorm, f.env.Gorm, f.env.Pool)
 	p.increments = ledger.New(totals, f.catalog.Buckets, testenv.Numbers{}, p.boards, f.env.Clock.Now, f.env.Log)
 	f.t.Cleanup(p.increments.Close)

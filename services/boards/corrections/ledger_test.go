@@ -12,6 +12,7 @@ import (
 	"stepboard/services/boards/corrections"
 	"stepboard/services/boards/ledger"
 	"stepboard/services/platform/recovery"
+	"stepboard/services/servicetest"
 )
 
 // window is how many hours count on the rolling board of these tests.
@@ -61,8 +62,8 @@ func (p *process) reconcile() {
 // forget empties Redis. A data folder's process begins anew instead, with what was reported.
 func (f *fixture) forget() {
 	f.t.Helper()
-	f.env.Forget(f.t)
-	if local, ok := f.boards.(*board.Local); ok {
+	servicetest.Forget(f.t, f.env)
+	if local, ok := f.boards.Writer.(*board.Local); ok {
 		if err := local.Load(f.t.Context()); err != nil {
 			f.t.Fatal(err)
 		}

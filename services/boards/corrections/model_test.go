@@ -13,6 +13,7 @@ import (
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/boards/corrections"
+	"stepboard/services/servicetest"
 )
 
 // model holds everything that all processes have done.
@@ -65,7 +66,7 @@ func runModel(t *testing.T, env *testenv.Env, seed uint64) {
 	f := newFixture(t, env)
 	bucket, stopped := f.today(), f.newProcess()
 	// What it writes was decided when the day was not cold, however late it goes on.
-	stopped.boards = env.Entries(func() time.Time { return bucket.StartsAt }, stopped.rules)
+	stopped.boards = servicetest.Entries(env, func() time.Time { return bucket.StartsAt }, stopped.rules)
 	m := &model{
 		fixture: f, t: t, rng: rand.New(rand.NewPCG(seed, 17)), bucket: bucket,
 		processes: []*process{f.process, f.newProcess(), f.newProcess(), stopped},

@@ -41,7 +41,7 @@ type Options struct {
 	Store   *Store
 	Catalog *catalog.Catalog
 	// Entries, Archive and Rules say what counts now.
-	Entries   board.Entries
+	Entries   board.Reader
 	Archive   *archive.Service
 	Rules     *corrections.Rules
 	Directory models.Directory

@@ -22,6 +22,7 @@ import (
 	"stepboard/services/boards/ledger"
 	"stepboard/services/boards/score"
 	"stepboard/services/platform/lease"
+	"stepboard/services/servicetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -59,9 +60,9 @@ func newFixture(t *testing.T, env *testenv.Env) *fixture {
 		t.Fatal(err)
 	}
 	rules := corrections.NewRules(new(models.RowSet))
-	f.boards = env.Entries(env.Clock.Now, rules)
+	f.boards = servicetest.Entries(env, env.Clock.Now, rules)
 	store := archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool, Reads: env.Gorm, Reports: env.Gorm})
-	f.archive = archive.New(store, testenv.Source(f.boards), lease.NewLocal(), env.Clock.Now, env.Log)
+	f.archive = archive.New(store, servicetest.Source(f.boards), lease.NewLocal(), env.Clock.Now, env.Log)
 	t.Cleanup(f.archive.Close)
 	users := testenv.Numbers{DB: env.Gorm}
 	f.corrections = corrections.New(corrections.Options{

@@ -197,7 +197,7 @@ func deadPosition(m Message) string {
 
 // retry calls try until it succeeds or ctx ends.
 func (c *Consumer) retry(ctx context.Context, what string, try func() error) error {
-	for wait := retryFirst; ; wait = min(2*wait, retryMost) {
+	for attempt := 1; ; attempt++ {
 		err := try()
 		if err == nil {
 			return nil
@@ -207,7 +207,7 @@ func (c *Consumer) retry(ctx context.Context, what string, try func() error) err
 		}
 		c.metrics.retries.Inc()
 		c.Log.WarnContext(ctx, "the consumer retries because a store does not respond", "to", what, "error", err)
-		_ = pause.For(ctx, wait) // the loop looks at ctx
+		_ = pause.For(ctx, pause.Doubled(retryFirst, retryMost, attempt)) // the loop looks at ctx
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/ingest"
 	"stepboard/services/boards/score"
+	"stepboard/services/servicetest"
 )
 
 // fixture is a stream, its consumers and their boards.
@@ -37,7 +38,7 @@ func newFixture(t *testing.T, env *testenv.Env) *fixture {
 	t.Helper()
 	p := &fixture{
 		t: t, env: env, catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
-		boards: env.Entries(env.Clock.Now, nil), deadLetters: ingest.NewDeadLetterStore(env.Gorm),
+		boards: servicetest.Entries(env, env.Clock.Now, nil), deadLetters: ingest.NewDeadLetterStore(env.Gorm),
 		options: ingest.StreamOptions{MaxUpdates: 1_000_000, Keep: time.Hour, ClaimAfter: time.Hour},
 	}
 	if err := p.catalog.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {

@@ -18,6 +18,7 @@ import (
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/ledger"
 	"stepboard/services/boards/score"
+	"stepboard/services/servicetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,7 +42,7 @@ func newFixture(t *testing.T, env *testenv.Env, largest int64) *fixture {
 	end := start.AddDate(0, 0, 10)
 	p := &fixture{
 		t: t, env: env, catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
-		boards: env.Entries(env.Clock.Now, nil), store: ledger.NewStore(env.Gorm, env.Gorm, env.Pool),
+		boards: servicetest.Entries(env, env.Clock.Now, nil), store: ledger.NewStore(env.Gorm, env.Gorm, env.Pool),
 	}
 	def := func(name string, kind models.Kind) models.Board {
 		return models.Board{Name: name, Kind: kind, TimeZone: "Asia/Shanghai", MaxScore: largest, Shards: 2, Global: models.AudienceUsers}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stepboard/internal/pause"
 	"stepboard/models"
 )
 
@@ -94,15 +95,18 @@ func (s *Service) awaitLocks(ctx context.Context, left []*pending) error {
 	defer s.locks.leave(users)
 	s.stats.Locked.Add(int64(len(left)))
 	until := time.Now().Add(lockPatience)
-	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+	for attempt := 1; ; attempt++ {
 		if err := s.locked.Submit(ctx, left); !errors.Is(err, errLocked) {
 			return err
 		}
 		left = leftOut(left)
-		if time.Now().Add(pause).After(until) {
+		wait := pause.Doubled(shortestPause, longestPause, attempt)
+		if time.Now().Add(wait).After(until) {
 			return models.Unavailable("wait for locked rows", errLocked)
 		}
-		<-time.After(pause)
+		if err := pause.For(ctx, wait); err != nil {
+			return models.Unavailable("wait for locked rows", err)
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/ledger"
 	"stepboard/services/platform/recovery"
+	"stepboard/services/servicetest"
 )
 
 // detector reports the loss that the test sets.
@@ -72,7 +73,7 @@ func TestAnEmptyRedisGetsEverything(t *testing.T) {
 		}
 		m := &detector{found: recovery.Loss{Extent: recovery.EverythingLost, Servers: []recovery.ServerState{{ID: "new"}}}}
 		r := p.reconciler()
-		p.env.Forget(t)
+		servicetest.Forget(t, p.env)
 		env.Clock.Advance(time.Minute)
 		for pass, want := range []int64{50 + 3*50, 0} {
 			m.found.Extent = recovery.EverythingLost
@@ -90,7 +91,7 @@ func TestAnEmptyRedisGetsEverything(t *testing.T) {
 		if len(m.checkpoints) != 2 || !m.checkpoints[0].Equal(env.Clock.Now()) {
 			t.Errorf("checkpoints %v", m.checkpoints)
 		}
-		p.env.Forget(t)
+		servicetest.Forget(t, p.env)
 		var told int64
 		if n, err := r.Rebuild(t.Context(), func(n int64) { told = n }); err != nil || n != (ledger.Rebuilt{Totals: 200}) || told != 200 {
 			t.Errorf("rebuilt %+v, reported %d, %v", n, told, err)
@@ -149,7 +150,7 @@ func TestMissingTotalsAreRestored(t *testing.T) {
 		want("after an outage", 1, 2, 3)
 
 		// Totals before the checkpoint are not raised again.
-		p.env.Forget(t)
+		servicetest.Forget(t, p.env)
 		env.Clock.Advance(10*time.Minute + time.Second)
 		add(4, "d")
 		pass(2)
@@ -157,13 +158,13 @@ func TestMissingTotalsAreRestored(t *testing.T) {
 
 		// A server that has restarted lacks totals from shortly before its last
 		// checkpoint.
-		p.env.Forget(t)
+		servicetest.Forget(t, p.env)
 		m.found = recovery.Loss{Extent: recovery.LastWritesLost, Servers: []recovery.ServerState{{ID: "two"}}, CheckpointedAt: env.Clock.Now().Add(-30 * time.Minute)}
 		pass(4)
 		want("a restarted server", 3, 4)
 
 		// A checkpoint in the future does not hide new totals.
-		p.env.Forget(t)
+		servicetest.Forget(t, p.env)
 		m.found = recovery.Loss{Servers: []recovery.ServerState{{ID: "two"}}, CheckpointedAt: env.Clock.Now().Add(time.Hour)}
 		pass(2)
 		want("a clock that was set back", 4)
@@ -248,7 +249,7 @@ func TestInvalidRowsAreSkipped(t *testing.T) {
 			}
 		}
 		for _, lost := range []recovery.Extent{recovery.EverythingLost, recovery.LastWritesLost} {
-			p.env.Forget(t)
+			servicetest.Forget(t, p.env)
 			m := &detector{found: recovery.Loss{Extent: lost, CheckpointedAt: env.Clock.Now()}}
 			if n, err := m.recovery(p.reconciler()).Run(t.Context()); err != nil || n != 1 {
 				t.Errorf("restored %d, %v", n, err)
@@ -276,7 +277,7 @@ func TestManyTotalsAreRestored(t *testing.T) {
 		}
 	}
 	for _, lost := range []recovery.Extent{recovery.EverythingLost, recovery.LastWritesLost} {
-		p.env.Forget(t)
+		servicetest.Forget(t, p.env)
 		m, r := &detector{found: recovery.Loss{Extent: lost, CheckpointedAt: env.Clock.Now()}}, p.reconciler()
 		r.ReadPages(20_000)
 		if n, err := m.recovery(r).Run(t.Context()); err != nil || n != users {
@@ -386,7 +387,7 @@ func TestAColdEvent(t *testing.T) {
 		env.Clock.Set(bucket.ColdAt.Add(time.Minute))
 		for _, lost := range []recovery.Loss{{Extent: recovery.EverythingLost}, {Extent: recovery.LastWritesLost, CheckpointedAt: began}} {
 			for _, archived := range []bool{false, true} {
-				p.env.Forget(t)
+				servicetest.Forget(t, p.env)
 				r := p.reconciler()
 				r.Archived = func(_ context.Context, b *models.Bucket) (bool, error) { return archived && b.Board == "gifts", nil }
 				if _, err := (&detector{found: lost}).recovery(r).Run(t.Context()); err != nil {

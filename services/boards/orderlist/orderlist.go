@@ -137,7 +137,7 @@ func (l *List) Range(from, to int) []models.Entry {
 func (l *List) find(e models.Entry) (b, i int) {
 	low, high := 0, len(l.firsts)
 	for low < high {
-		if middle := int(uint(low+high) / 2); before(e, l.firsts[middle]) {
+		if middle := int(uint(low+high) / 2); e.Before(l.firsts[middle]) {
 			high = middle
 		} else {
 			low = middle + 1
@@ -159,18 +159,13 @@ func (l *List) find(e models.Entry) (b, i int) {
 		return b, low
 	}
 	for high = len(composites); low < high; {
-		if middle := int(uint(low+high) / 2); before(at.entry(middle), e) {
+		if middle := int(uint(low+high) / 2); at.entry(middle).Before(e) {
 			low = middle + 1
 		} else {
 			high = middle
 		}
 	}
 	return b, low
-}
-
-// before is models.Entry.Compare in a form that the compiler inlines.
-func before(a, b models.Entry) bool {
-	return a.Composite > b.Composite || a.Composite == b.Composite && a.User.CompareText(b.User) > 0
 }
 
 // place returns the block and the place in it of the entry at a place of the list.

@@ -10,17 +10,14 @@ package phones
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base32"
 	"errors"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 
+	"stepboard/internal/codes"
 	"stepboard/models"
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/ingest"
@@ -29,16 +26,12 @@ import (
 const (
 	// MaxAddresses is how many addresses a user may have.
 	MaxAddresses = 10
-	// keyPrefix begins each key, and no token.
-	keyPrefix = "sb_"
-	// keyBytes is how many random bytes a key has.
-	keyBytes = 20
 	// notedEvery is how often it is written that an address was used.
 	notedEvery = time.Minute
 )
 
-// encoding writes keys: in small letters, without padding.
-var encoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+// keys are those of addresses.
+var keys = codes.Keys{Prefix: "sb_"}
 
 // Uploads takes the totals of a user. Implemented by ingest.Service.
 type Uploads interface {
@@ -100,11 +93,10 @@ func (s *Service) Add(ctx context.Context, user models.UserID, board string, c C
 	if err != nil {
 		return models.UploadAddress{}, "", err
 	}
-	var random [keyBytes]byte
-	_, _ = rand.Read(random[:]) // never fails
-	key := keyPrefix + encoding.EncodeToString(random[:])
+	key := keys.New()
+	hash, _ := keys.Hash(key)
 	address := models.UploadAddress{
-		User: rows[0], KeyHash: hashOf(key), Board: board, Name: c.Name, TimeZone: c.TimeZone,
+		User: rows[0], KeyHash: hash, Board: board, Name: c.Name, TimeZone: c.TimeZone,
 		CreatedAt: s.o.Clock().UTC().Truncate(time.Microsecond),
 	}
 	err = s.o.Store.add(ctx, &address)
@@ -180,12 +172,6 @@ func (s *Service) Revoke(ctx context.Context, user models.UserID, id int64, dryR
 	return models.Public("revoke an upload address", err)
 }
 
-// hashOf returns what is stored of a key.
-func hashOf(key string) []byte {
-	hash := sha256.Sum256([]byte(key))
-	return hash[:]
-}
-
 // Address is an address that a phone has named by its key.
 type Address struct {
 	models.UploadAddress
@@ -196,11 +182,10 @@ type Address struct {
 // Find returns the address of a key. CodeAddressUnknown if there is none, CodeUnavailable. One hash and one
 // query; neither for a text that is no key.
 func (s *Service) Find(ctx context.Context, key string) (Address, error) {
-	random, isKey := strings.CutPrefix(key, keyPrefix)
-	if !isKey || len(random) != encoding.EncodedLen(keyBytes) {
+	hash, ok := keys.Hash(key)
+	if !ok {
 		return Address{}, errUnknown()
 	}
-	hash := hashOf(key)
 	address, err := s.o.Store.byKey(ctx, hash)
 	if err == nil {
 		s.known.Set(string(hash), true)
@@ -210,7 +195,10 @@ func (s *Service) Find(ctx context.Context, key string) (Address, error) {
 
 // Knows reports whether this process has found an address by a key before. It may have ended since. One hash.
 func (s *Service) Knows(key string) bool {
-	_, ok := s.known.GetIfPresent(string(hashOf(key)))
+	hash, ok := keys.Hash(key)
+	if ok {
+		_, ok = s.known.GetIfPresent(string(hash))
+	}
 	return ok
 }
 

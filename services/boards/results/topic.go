@@ -33,11 +33,8 @@ type finalData struct {
 
 // topLine is a line of `top`. Of an anonymous person it has score and time only.
 type topLine struct {
-	Rank      int              `json:"rank"`
-	UserID    *models.UserID   `json:"user_id"`
-	Nickname  string           `json:"nickname"`
-	AvatarURL string           `json:"avatar_url"`
-	Anonymous bool             `json:"anonymous,omitempty"`
+	Rank int `json:"rank"`
+	outcomes.Named
 	Score     int64            `json:"score"`
 	ReachedAt models.Timestamp `json:"reached_at"`
 }
@@ -46,21 +43,13 @@ type topLine struct {
 // or was erased.
 func Topic(records models.Records) outcomes.Topic {
 	render := func(ctx context.Context, final *Final) (any, error) {
-		rows := make([]models.RowID, len(final.Top))
-		for i, entry := range final.Top {
-			rows[i] = entry.User
-		}
-		people, err := records.RecordsMany(ctx, rows)
+		people, err := outcomes.People(ctx, records, final.Top, func(e TopEntry) models.RowID { return e.User })
 		if err != nil {
 			return nil, err
 		}
-		data := finalData{final, make([]topLine, len(rows))}
+		data := finalData{final, make([]topLine, len(people))}
 		for i, entry := range final.Top {
-			line := topLine{Rank: i + 1, Score: entry.Score, ReachedAt: entry.ReachedAt, Anonymous: true}
-			if person := people[i]; person.User != "" && !person.Hidden {
-				line.UserID, line.Nickname, line.AvatarURL, line.Anonymous = &person.User, person.Nickname, person.AvatarURL.String(), false
-			}
-			data.Top[i] = line
+			data.Top[i] = topLine{i + 1, people[i], entry.Score, entry.ReachedAt}
 		}
 		return data, nil
 	}

@@ -24,6 +24,7 @@ import (
 	"stepboard/services/people/directory"
 	"stepboard/services/platform/lease"
 	"stepboard/services/platform/outcomes"
+	"stepboard/services/servicetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -53,7 +54,7 @@ func newFixture(t testing.TB, env *testenv.Env) *fixture {
 		catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
 	}
 	rules := corrections.NewRules(&f.erased)
-	f.boards = env.Entries(env.Clock.Now, rules)
+	f.boards = servicetest.Entries(env, env.Clock.Now, rules)
 	start, end := env.Clock.Now(), env.Clock.Now().Add(12*time.Hour)
 	gifts := models.Board{
 		Name: "gifts", Kind: models.KindEvent, TimeZone: "UTC", MaxScore: 100_000, Shards: 2, Global: models.AudienceUsers,
@@ -64,7 +65,7 @@ func newFixture(t testing.TB, env *testenv.Env) *fixture {
 	}
 	outbox := outcomes.NewOutbox([]outcomes.Target{{URL: "https://example.com"}}, env.Clock.Now)
 	f.events = results.NewEvents(outbox, env.Gorm, env.Clock.Now)
-	f.archive = archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool, Outbox: outbox}), testenv.Source(f.boards), lease.NewLocal(),
+	f.archive = archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool, Outbox: outbox}), servicetest.Source(f.boards), lease.NewLocal(),
 		env.Clock.Now, env.Log)
 	t.Cleanup(f.archive.Close)
 	totals, decided := ledger.NewStore(env.Gorm, env.Gorm, env.Pool), corrections.NewStore(env.Gorm, env.Gorm, nil)

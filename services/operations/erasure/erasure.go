@@ -31,7 +31,7 @@ const (
 type Options struct {
 	Store     *Store
 	Directory Users
-	Entries   board.Entries
+	Entries   board.Corrector
 	Sets      cache.Copies
 	// Revoked keeps the keys that were revoked, which a restored database must not revive.
 	Revoked RevokedKeys

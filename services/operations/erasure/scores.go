@@ -21,7 +21,7 @@ type storedScore struct {
 
 // Scores returns what boards have of days that are not archived. It is here because Guard looks
 // after the same buckets.
-func Scores(store *Store, entries board.Entries, clock models.Clock) models.Subject {
+func Scores(store *Store, entries board.Corrector, clock models.Clock) models.Subject {
 	erase := func(ctx context.Context, user models.RowID) (int64, error) {
 		buckets, err := store.hotBuckets(ctx, clock().UTC())
 		if err != nil {

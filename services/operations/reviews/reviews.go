@@ -22,13 +22,13 @@ const pageEntries = 500
 type Service struct {
 	store     *Store
 	catalog   *catalog.Catalog
-	entries   board.Entries
+	entries   board.Reader
 	directory models.Describer
 	clock     models.Clock
 }
 
 // New returns the service over a store.
-func New(store *Store, c *catalog.Catalog, entries board.Entries, directory models.Describer, clock models.Clock) *Service {
+func New(store *Store, c *catalog.Catalog, entries board.Reader, directory models.Describer, clock models.Clock) *Service {
 	return &Service{store: store, catalog: c, entries: entries, directory: directory, clock: clock}
 }
 

@@ -15,6 +15,7 @@ import (
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/score"
 	"stepboard/services/operations/reviews"
+	"stepboard/services/servicetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -45,7 +46,7 @@ func newFixture(t *testing.T, env *testenv.Env) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	boards := env.Entries(env.Clock.Now, nil)
+	boards := servicetest.Entries(env, env.Clock.Now, nil)
 	return &fixture{t, env, c, boards, reviews.New(reviews.NewStore(env.Gorm), c, boards, testenv.Numbers{}, env.Clock.Now)}
 }
 

@@ -13,6 +13,7 @@ import (
 	"stepboard/models"
 	"stepboard/services/boards/catalog"
 	"stepboard/services/operations/status"
+	"stepboard/services/servicetest"
 )
 
 // calendar is a service over a board of days, of which 2026-11-20 is today.
@@ -69,7 +70,7 @@ func (c *calendar) shown(from, to *models.Date, limit int) (list []string) {
 func TestBuckets(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		hot := env.Entries(env.Clock.Now, nil)
+		hot := servicetest.Entries(env, env.Clock.Now, nil)
 		c := newCalendar(t, env, hot)
 		if page := c.shown(nil, nil, 10); len(page) > 1 {
 			t.Fatalf("before anything was reported: %v", page)

@@ -9,9 +9,9 @@ import (
 	"gorm.io/gorm"
 
 	"stepboard/internal/testenv"
-	"stepboard/internal/testenv/copies"
 	"stepboard/models"
 	"stepboard/services/people/directory"
+	"stepboard/services/servicetest"
 )
 
 // Users are found by the beginning of their names, whatever the case, page by page in the order of
@@ -19,7 +19,7 @@ import (
 func TestFindUsers(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		people := directory.New(directory.Options{Store: directory.NewStore(env.Gorm), Copies: copies.OfUsers(env), Memory: 1 << 20, Log: env.Log})
+		people := directory.New(directory.Options{Store: directory.NewStore(env.Gorm), Copies: servicetest.Users(env), Memory: 1 << 20, Log: env.Log})
 		t.Cleanup(people.Close)
 		for i, name := range []string{"Émile", "émilie", "EMIL", "Ann", "王小明", "anna", "An%", "ANN"} {
 			id := models.UserID(fmt.Sprint(i))

@@ -17,6 +17,7 @@ import (
 
 	"stepboard/internal/failpoint"
 	"stepboard/internal/keys"
+	"stepboard/internal/pause"
 	"stepboard/internal/spread"
 	"stepboard/models"
 	"stepboard/services/platform/batch"
@@ -153,10 +154,8 @@ const (
 // not stored in time.
 func (s *Store) await(ctx context.Context, of Set) (c copied, err error) {
 	for range awaitTries {
-		select {
-		case <-ctx.Done():
-			return copied{}, ctx.Err()
-		case <-time.After(awaitPause):
+		if err := pause.For(ctx, awaitPause); err != nil {
+			return copied{}, err
 		}
 		if c, err = s.get(ctx, of); c.found || err != nil {
 			break

@@ -11,9 +11,9 @@ import (
 
 	"stepboard/internal/pause"
 	"stepboard/internal/testenv"
-	"stepboard/internal/testenv/copies"
 	"stepboard/models"
 	"stepboard/services/people/directory"
+	"stepboard/services/servicetest"
 )
 
 // newService returns the directory of one process on the stores.
@@ -33,7 +33,7 @@ func cachedIn(env *testenv.Env, names ...string) int64 {
 func newServiceWith(t testing.TB, env *testenv.Env, memory int64) *directory.Service {
 	t.Helper()
 	s := directory.New(directory.Options{
-		Store: directory.NewStore(env.Gorm), Copies: copies.OfUsers(env), Memory: memory, Log: env.Log,
+		Store: directory.NewStore(env.Gorm), Copies: servicetest.Users(env), Memory: memory, Log: env.Log,
 	})
 	t.Cleanup(s.Close)
 	testenv.Background(t, func(ctx context.Context) {
@@ -441,7 +441,7 @@ func TestErasuresAreHeardLate(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		clock := testenv.NewClock(testenv.Noon)
 		s := directory.New(directory.Options{
-			Store: directory.NewStore(env.Gorm), Copies: copies.OfUsers(env),
+			Store: directory.NewStore(env.Gorm), Copies: servicetest.Users(env),
 			Memory: 1_000_000, Log: env.Log, Elapsed: clock.Now,
 		})
 		t.Cleanup(s.Close)

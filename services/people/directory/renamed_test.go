@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"stepboard/internal/testenv"
-	"stepboard/internal/testenv/copies"
 	"stepboard/models"
 	"stepboard/services/people/directory"
+	"stepboard/services/servicetest"
 )
 
 // newFollower returns the directory of a process that hears of changes only when the test
@@ -16,7 +16,7 @@ import (
 func newFollower(t testing.TB, env *testenv.Env) *directory.Service {
 	t.Helper()
 	s := directory.New(directory.Options{
-		Store: directory.NewStore(env.Gorm), Copies: copies.OfUsers(env), Memory: 1_000_000, Log: env.Log,
+		Store: directory.NewStore(env.Gorm), Copies: servicetest.Users(env), Memory: 1_000_000, Log: env.Log,
 	})
 	t.Cleanup(s.Close)
 	if err := s.LoadErased(t.Context()); err != nil {

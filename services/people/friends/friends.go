@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stepboard/internal/codes"
 	"stepboard/internal/failpoint"
-	"stepboard/internal/invites"
 	"stepboard/internal/keys"
 	"stepboard/models"
 	"stepboard/services/people/cache"
@@ -30,7 +30,7 @@ type Limits struct {
 	// one. Withdrawn and declined requests count, repeated ones do not.
 	PerDay int
 	// Joins is about tries of invite codes.
-	Joins invites.Limiter
+	Joins codes.Limiter
 }
 
 // Stats counts the friend requests that this process has refused.

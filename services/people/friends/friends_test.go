@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"stepboard/internal/testenv"
-	"stepboard/internal/testenv/copies"
 	"stepboard/models"
 	"stepboard/services/people/cache"
 	"stepboard/services/people/friends"
 	"stepboard/services/people/privacy"
+	"stepboard/services/servicetest"
 )
 
 // numbered is a service whose users are named by their rows. Their user ids are the
@@ -25,7 +25,7 @@ type numbered struct {
 
 func newService(t testing.TB, env *testenv.Env) numbered {
 	t.Helper()
-	return newServiceOn(env, copies.OfSets(env))
+	return newServiceOn(env, servicetest.Sets(env))
 }
 
 func newServiceOn(env *testenv.Env, sets cache.Copies) numbered {

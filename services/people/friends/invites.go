@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"stepboard/internal/invites"
+	"stepboard/internal/codes"
 	"stepboard/models"
 )
 
@@ -43,7 +43,7 @@ func (s *Service) inviteCode(ctx context.Context, user models.UserID, renew bool
 // themselves for one's own. It changes nothing. CodeNotFound if nobody has the code, or if one of
 // the two blocks the other, CodeRateLimited if the user has tried too many codes.
 func (s *Service) Inviter(ctx context.Context, user models.UserID, code string) (Inviter, error) {
-	code, err := invites.Try(ctx, s.limits.Joins, user, code)
+	code, err := codes.Try(ctx, s.limits.Joins, user, code)
 	if err != nil {
 		return Inviter{}, err
 	}
@@ -57,7 +57,7 @@ func (s *Service) Inviter(ctx context.Context, user models.UserID, code string) 
 // inviter is Inviter for a row, which is 0 for a user that does not exist, and a code that was counted.
 func (s *Service) inviter(ctx context.Context, user models.RowID, code string) (Inviter, error) {
 	inviter, err := inviterOf(s.store.db.WithContext(ctx), user, code)
-	if err != nil && !errors.Is(err, invites.ErrNoCode) {
+	if err != nil && !errors.Is(err, codes.ErrNoCode) {
 		err = models.Unavailable("look up invite code", err)
 	}
 	return inviter, err
@@ -67,7 +67,7 @@ func (s *Service) inviter(ctx context.Context, user models.RowID, code string) (
 // CodeFriendLimit if either has too many friends, CodeValidationFailed for one's own code. Repeating
 // it changes nothing.
 func (s *Service) Join(ctx context.Context, user models.UserID, code string) (Inviter, error) {
-	code, err := invites.Try(ctx, s.limits.Joins, user, code)
+	code, err := codes.Try(ctx, s.limits.Joins, user, code)
 	if err != nil {
 		return Inviter{}, err
 	}

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"stepboard/internal/invites"
+	"stepboard/internal/codes"
 	"stepboard/internal/testenv"
-	"stepboard/internal/testenv/copies"
 	"stepboard/models"
 	"stepboard/services/people/friends"
 	"stepboard/services/platform/outcomes"
+	"stepboard/services/servicetest"
 )
 
 // tries counts tries of codes, and refuses those above a limit.
@@ -32,7 +32,7 @@ func TestFriendInvites(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		counted := &tries{limit: 1000}
 		store := friends.NewStore(env.Gorm, outcomes.NewOutbox([]outcomes.Target{{URL: "https://example.com"}}, env.Clock.Now))
-		sets := copies.OfSets(env)
+		sets := servicetest.Sets(env)
 		s := numbered{friends.New(store, sets, testenv.Numbers{DB: env.Gorm},
 			friends.Limits{Pending: 9, PerDay: 9, Joins: counted}, env.Log), sets}
 		exist(t, env, 1, 2, 3, 4)
@@ -85,10 +85,10 @@ func TestFriendInvites(t *testing.T) {
 			if err := hiding.Choose(ctx, block[0], models.Blocked, block[1]); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Join(ctx, "4", code); !errors.Is(err, invites.ErrNoCode) {
+			if _, err := s.Join(ctx, "4", code); !errors.Is(err, codes.ErrNoCode) {
 				t.Errorf("a blocked one joins: %v", err)
 			}
-			if _, err := s.Inviter(ctx, "4", code); !errors.Is(err, invites.ErrNoCode) {
+			if _, err := s.Inviter(ctx, "4", code); !errors.Is(err, codes.ErrNoCode) {
 				t.Errorf("a blocked one sees who invites: %v", err)
 			}
 			if err := hiding.Undo(ctx, block[0], models.Blocked, block[1]); err != nil {
@@ -109,7 +109,7 @@ func TestFriendInvites(t *testing.T) {
 		if renewed == code || testenv.Must(s.Invite(ctx, "1")) != renewed {
 			t.Errorf("renewed, the code is %q", renewed)
 		}
-		if _, err := s.Inviter(ctx, "4", code); !errors.Is(err, invites.ErrNoCode) {
+		if _, err := s.Inviter(ctx, "4", code); !errors.Is(err, codes.ErrNoCode) {
 			t.Errorf("the code that was renewed shows who invites: %v", err)
 		}
 		refused("4", code, models.CodeNotFound)
@@ -131,7 +131,7 @@ func TestFriendInvites(t *testing.T) {
 func TestFriendInvitesLimit(t *testing.T) {
 	t.Parallel()
 	env := testenv.Local(t)
-	s := limited(env, copies.OfSets(env), friends.Limits{Joins: &tries{limit: 9}})
+	s := limited(env, servicetest.Sets(env), friends.Limits{Joins: &tries{limit: 9}})
 	exist(t, env, 1, 2)
 	code := testenv.Must(s.Invite(t.Context(), "1"))
 	for _, full := range []models.RowID{1, 2} {

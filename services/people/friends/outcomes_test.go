@@ -8,10 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"stepboard/internal/testenv"
-	"stepboard/internal/testenv/copies"
 	"stepboard/models"
 	"stepboard/services/people/friends"
 	"stepboard/services/platform/outcomes"
+	"stepboard/services/servicetest"
 )
 
 // Requests that their recipient is shown, and those that are accepted, are outcomes.
@@ -21,7 +21,7 @@ func TestOutcomes(t *testing.T) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		targets := []outcomes.Target{{URL: "https://example.com"}}
 		store := friends.NewStore(env.Gorm, outcomes.NewOutbox(targets, env.Clock.Now))
-		s := numbered{Service: friends.New(store, copies.OfSets(env), testenv.Numbers{DB: env.Gorm},
+		s := numbered{Service: friends.New(store, servicetest.Sets(env), testenv.Numbers{DB: env.Gorm},
 			friends.Limits{Pending: 2, PerDay: 100}, env.Log)}
 		exist(t, env, 1, 2, 3, 4, 5, 6)
 		ctx := t.Context()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"stepboard/internal/pause"
 	"stepboard/models"
 )
 
@@ -46,10 +47,8 @@ func (s *Service) Replace(ctx context.Context, owner models.UserID, friends []mo
 		if !errors.Is(err, errListChanged) {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return models.Unavailable("replace friends", ctx.Err())
-		case <-time.After(rand.N(replacePause * time.Duration(try+1))): //nolint:gosec // a pause is no secret
+		if err := pause.For(ctx, rand.N(replacePause*time.Duration(try+1))); err != nil { //nolint:gosec // a pause is no secret
+			return models.Unavailable("replace friends", err)
 		}
 	}
 	return errListChanged

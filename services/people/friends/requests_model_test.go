@@ -12,10 +12,10 @@ import (
 	"pgregory.net/rapid"
 
 	"stepboard/internal/testenv"
-	"stepboard/internal/testenv/copies"
 	"stepboard/models"
 	"stepboard/services/people/friends"
 	"stepboard/services/people/privacy"
+	"stepboard/services/servicetest"
 )
 
 // requestModel says what the calls about requests return. Its edges go from the sender to
@@ -197,7 +197,7 @@ func TestRequestsAgreeWithAModel(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		limits := friends.Limits{Pending: 2, PerDay: 5}
-		s := limited(env, copies.OfSets(env), limits)
+		s := limited(env, servicetest.Sets(env), limits)
 		choices := newPrivacy(env, s)
 		base, delivered := models.RowID(0), 0
 		rapid.Check(t, func(rt *rapid.T) {
@@ -343,7 +343,7 @@ func (w *twins) step(t *rapid.T, env *testenv.Env) (declined bool) {
 func TestTheSenderCannotTellDeclinedOrBlockedFromPending(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := limited(env, copies.OfSets(env), friends.Limits{Pending: 2, PerDay: 5})
+		s := limited(env, servicetest.Sets(env), friends.Limits{Pending: 2, PerDay: 5})
 		base, declines := models.RowID(0), 0
 		rapid.Check(t, func(rt *rapid.T) {
 			base += 100

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"stepboard/internal/testenv"
-	"stepboard/internal/testenv/copies"
 	"stepboard/models"
 	"stepboard/services/people/friends"
+	"stepboard/services/servicetest"
 )
 
 const (
@@ -62,7 +62,7 @@ func refusal(err error) string {
 func TestPendingRequestsAreLimited(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := limited(env, copies.OfSets(env), friends.Limits{Pending: 3, PerDay: 100})
+		s := limited(env, servicetest.Sets(env), friends.Limits{Pending: 3, PerDay: 100})
 		exist(t, env, 1, 2, 3, 4, 5, 6, 7)
 		const tooMany = "request_limit, wait 1h0m0s"
 		for to := models.RowID(2); to <= 4; to++ {
@@ -92,7 +92,7 @@ func TestPendingRequestsAreLimited(t *testing.T) {
 func TestRequestsOfADayAreLimited(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := limited(env, copies.OfSets(env), friends.Limits{Pending: 100, PerDay: 3})
+		s := limited(env, servicetest.Sets(env), friends.Limits{Pending: 100, PerDay: 3})
 		exist(t, env, 1, 2, 3, 4, 5, 6)
 		s.wantSent(t, 1, 2, "new pending")
 		env.Clock.Advance(20 * time.Hour)
@@ -124,7 +124,7 @@ func TestLimitsUnderConcurrentCalls(t *testing.T) {
 			others[i] = models.RowID(100 + i)
 		}
 		exist(t, env, others...)
-		sets := copies.OfSets(env)
+		sets := servicetest.Sets(env)
 		for from, limits := range map[models.RowID]friends.Limits{
 			1: {Pending: 5, PerDay: 100},
 			2: {Pending: 100, PerDay: 5},

@@ -35,15 +35,6 @@ func (s *Store) ids(ctx context.Context, user models.RowID) ([]models.RowID, err
 // a row of friendships.
 var shown = visible.ToViewer("friend_id") + " AND " + visible.NotHidden("friend_id")
 
-// Friendships returns the friendships of a user with those whom IDs lists, ordered by row.
-// One query, and none to Redis, whose sets do not say when a friendship began.
-// CodeUnavailable if SQL is away.
-func (s *Service) Friendships(ctx context.Context, user models.RowID) ([]models.Friendship, error) {
-	var friendships []models.Friendship
-	err := s.store.db.WithContext(ctx).Where(shown, user).Where("user_id = ?", user).Order("friend_id").Find(&friendships).Error
-	return friendships, models.Public("list friends", err)
-}
-
 // Everybody returns a user's friends, ordered by row, and which of them IDs lists: without those
 // whom the user has muted, and those who were erased. One query, and none to Redis, whose sets do not
 // have those who are not shown. CodeUnavailable if SQL is away.

@@ -38,7 +38,7 @@ func (s *Service) Erase(ctx context.Context, user models.RowID) (removed int64, 
 		}
 		removed += int64(len(chunk))
 		failpoint.Hit("erasure.friends")
-		if err := pause.Rest(ctx, began, 1); err != nil {
+		if err := pause.After(ctx, began, 1); err != nil {
 			return removed, err
 		}
 	}

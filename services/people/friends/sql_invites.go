@@ -6,7 +6,7 @@ import (
 
 	"gorm.io/gorm"
 
-	"stepboard/internal/invites"
+	"stepboard/internal/codes"
 	"stepboard/models"
 )
 
@@ -20,7 +20,7 @@ func (s *Store) inviteCode(ctx context.Context, user models.RowID, renew bool) (
 		}
 	}
 	// Two first calls at a time return one code.
-	err := db.Exec(`UPDATE users SET invite_code = ? WHERE user_id = ? AND (? OR invite_code IS NULL)`, invites.New(), user, renew).Error
+	err := db.Exec(`UPDATE users SET invite_code = ? WHERE user_id = ? AND (? OR invite_code IS NULL)`, codes.New(), user, renew).Error
 	if err != nil {
 		return "", fmt.Errorf("store invite code: %w", err)
 	}
@@ -40,7 +40,7 @@ func readCode(db *gorm.DB, user models.RowID) (string, error) {
 	return stored[0], nil
 }
 
-// inviterOf returns the user who has an invite code, as a user sees them, or invites.ErrNoCode. One
+// inviterOf returns the user who has an invite code, as a user sees them, or codes.ErrNoCode. One
 // query.
 func inviterOf(db *gorm.DB, user models.RowID, code string) (Inviter, error) {
 	var found []Inviter
@@ -55,7 +55,7 @@ func inviterOf(db *gorm.DB, user models.RowID, code string) (Inviter, error) {
 		return Inviter{}, fmt.Errorf("look up invite code: %w", err)
 	}
 	if len(found) == 0 {
-		return Inviter{}, invites.ErrNoCode
+		return Inviter{}, codes.ErrNoCode
 	}
 	return found[0], nil
 }

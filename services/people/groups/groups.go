@@ -13,12 +13,11 @@ package groups
 
 import (
 	"context"
-	"crypto/rand"
 	"log/slog"
 	"slices"
 	"strings"
 
-	"stepboard/internal/invites"
+	"stepboard/internal/codes"
 	"stepboard/internal/keys"
 	"stepboard/models"
 	"stepboard/services/people/cache"
@@ -30,7 +29,7 @@ type Service struct {
 	sets      *cache.Sets[models.GroupRow]
 	notShown  *cache.Sets[models.RowID]
 	directory models.Users
-	joins     invites.Limiter
+	joins     codes.Limiter
 	numbers   numbers
 }
 
@@ -83,17 +82,14 @@ func (s Settings) challenge() (from, to *models.Date) {
 // New returns a service, which caches the sets of members in the given store. notShown are
 // the sets of privacy.Service.
 func New(
-	store *Store, sets cache.Copies, notShown *cache.Sets[models.RowID], directory models.Users, joins invites.Limiter, log *slog.Logger,
+	store *Store, sets cache.Copies, notShown *cache.Sets[models.RowID], directory models.Users, joins codes.Limiter, log *slog.Logger,
 ) *Service {
 	return &Service{
 		store: store, sets: cache.New(sets, keys.Groups, store.shownOf, log), notShown: notShown, directory: directory, joins: joins,
 	}
 }
 
-// idLetters is the length of a group's id. A letter of rand.Text has 5 random bits, so it has 80.
-const idLetters = 16
-
-func newID() models.GroupID { return models.GroupID(strings.ToLower(rand.Text()[:idLetters])) }
+func newID() models.GroupID { return models.GroupID(strings.ToLower(codes.New())) }
 
 // List returns a user's groups, the one joined last first. A user that does not exist has
 // none. One query.
@@ -138,7 +134,7 @@ func (s *Service) Create(ctx context.Context, owner models.UserID, settings Sett
 	if err != nil {
 		return Group{}, err
 	}
-	code := invites.New()
+	code := codes.New()
 	group := models.Group{ID: newID(), Name: settings.Name, OwnerID: &rows[0], InviteCode: &code}
 	group.ChallengeFrom, group.ChallengeTo = settings.challenge()
 	err = s.change(ctx, func(t *tx) error {
@@ -173,7 +169,7 @@ func (s *Service) Change(ctx context.Context, user models.UserID, id models.Grou
 // Renew gives a group another invite code; the old one is not valid any more. Errors are
 // those of Change.
 func (s *Service) Renew(ctx context.Context, user models.UserID, id models.GroupID) (Group, error) {
-	return s.set(ctx, user, id, map[string]any{"invite_code": invites.New()})
+	return s.set(ctx, user, id, map[string]any{"invite_code": codes.New()})
 }
 
 // set sets columns of a group for its owner.

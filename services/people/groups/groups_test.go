@@ -11,16 +11,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"stepboard/internal/invites"
+	"stepboard/internal/codes"
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
-	"stepboard/internal/testenv/copies"
 	"stepboard/models"
 	"stepboard/services/people/cache"
 	"stepboard/services/people/friends"
 	"stepboard/services/people/groups"
 	"stepboard/services/people/privacy"
 	"stepboard/services/people/teams"
+	"stepboard/services/servicetest"
 )
 
 // fixture is a service whose users are named by their rows: their ids are the decimal
@@ -40,18 +40,18 @@ func (free) TakeJoin(context.Context, models.UserID) error { return nil }
 
 func newFixture(t testing.TB, env *testenv.Env) *fixture {
 	t.Helper()
-	sets := copies.OfSets(env)
+	sets := servicetest.Sets(env)
 	hiding := newPrivacy(env, sets)
 	return &fixture{newService(env, sets, hiding, free{}), t, env, hiding}
 }
 
 // newProcess returns the service of another process.
-func newProcess(env *testenv.Env, joins invites.Limiter) *groups.Service {
-	sets := copies.OfSets(env)
+func newProcess(env *testenv.Env, joins codes.Limiter) *groups.Service {
+	sets := servicetest.Sets(env)
 	return newService(env, sets, newPrivacy(env, sets), joins)
 }
 
-func newService(env *testenv.Env, sets cache.Copies, hiding *privacy.Service, joins invites.Limiter) *groups.Service {
+func newService(env *testenv.Env, sets cache.Copies, hiding *privacy.Service, joins codes.Limiter) *groups.Service {
 	return groups.New(groups.NewStore(env.Gorm, teams.NewStore(env.Gorm, nil)), sets, hiding.Sets(), testenv.Numbers{DB: env.Gorm}, joins, env.Log)
 }
 
@@ -249,7 +249,7 @@ func TestUserErasedAMomentAgo(t *testing.T) {
 		group := f.create("1", "2")
 		// To its directory everybody exists.
 		late := groups.New(
-			groups.NewStore(env.Gorm, teams.NewStore(env.Gorm, nil)), copies.OfSets(env), f.privacy.Sets(), testenv.Numbers{}, free{}, env.Log)
+			groups.NewStore(env.Gorm, teams.NewStore(env.Gorm, nil)), servicetest.Sets(env), f.privacy.Sets(), testenv.Numbers{}, free{}, env.Log)
 		_, err := late.Join(ctx, "3", *group.InviteCode)
 		f.refused("joining", err, models.CodeUnavailable)
 		f.check("joining is refused", "2", group.ID, "1", 1, 2)
@@ -672,7 +672,7 @@ func TestChangesWaitForAnErasure(t *testing.T) {
 			env := testenv.Real(t)
 			testenv.NumberUsers(t, env, 9)
 			group := newFixture(t, env).create("1")
-			sets := copies.OfSets(env)
+			sets := servicetest.Sets(env)
 			// This process has not heard of the erasure.
 			s := groups.New(groups.NewStore(env.Gorm, teams.NewStore(env.Gorm, nil)), sets, newPrivacy(env, sets).Sets(), testenv.Numbers{}, free{}, env.Log)
 			erasure := env.Gorm.Begin()

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"stepboard/internal/invites"
+	"stepboard/internal/codes"
 	"stepboard/models"
 )
 
@@ -23,7 +23,7 @@ type Invitation struct {
 
 // Invitation returns what an invite code is for, and changes nothing. Errors as in Join. Two queries.
 func (s *Service) Invitation(ctx context.Context, user models.UserID, code string) (Invitation, error) {
-	code, err := invites.Try(ctx, s.joins, user, code)
+	code, err := codes.Try(ctx, s.joins, user, code)
 	if err != nil {
 		return Invitation{}, err
 	}
@@ -36,7 +36,7 @@ func (s *Service) Invitation(ctx context.Context, user models.UserID, code strin
 		return Invitation{}, models.Unavailable("look up invite code", err)
 	}
 	if len(found) == 0 {
-		return Invitation{}, invites.ErrNoCode
+		return Invitation{}, codes.ErrNoCode
 	}
 	return found[0], nil
 }
@@ -46,13 +46,13 @@ func (s *Service) Invitation(ctx context.Context, user models.UserID, code strin
 // the code, CodeGroupFull and CodeGroupLimit if the group or the user has reached a limit,
 // CodeRateLimited if the user has tried too many codes.
 func (s *Service) Join(ctx context.Context, user models.UserID, code string) (Group, error) {
-	code, err := invites.Try(ctx, s.joins, user, code)
+	code, err := codes.Try(ctx, s.joins, user, code)
 	if err != nil {
 		return Group{}, err
 	}
 	found, err := s.store.byCode(ctx, code)
 	if errors.Is(err, errNotStored) {
-		return Group{}, invites.ErrNoCode
+		return Group{}, codes.ErrNoCode
 	}
 	if err != nil {
 		return Group{}, models.Unavailable("look up invite code", err)
@@ -75,7 +75,7 @@ func (t *tx) join(group models.GroupRow, code string, user models.RowID) error {
 	}
 	locked, err := t.lock("group_id = ?", group)
 	if errors.Is(err, errNotStored) || err == nil && (locked.InviteCode == nil || *locked.InviteCode != code) {
-		return invites.ErrNoCode
+		return codes.ErrNoCode
 	}
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (s *Service) Remove(ctx context.Context, user models.UserID, id models.Grou
 		if err := t.teams.Changed(t.db, group.Row, []models.RowID{other}, nil, false); err != nil {
 			return err
 		}
-		return t.set(group.Row, map[string]any{"invite_code": invites.New()})
+		return t.set(group.Row, map[string]any{"invite_code": codes.New()})
 	})
 }
 

@@ -6,10 +6,10 @@ import (
 	"testing"
 
 	"stepboard/internal/testenv"
-	"stepboard/internal/testenv/copies"
 	"stepboard/models"
 	"stepboard/services/people/friends"
 	"stepboard/services/people/privacy"
+	"stepboard/services/servicetest"
 )
 
 // process holds the services of one process. Users' ids are the decimal texts of their
@@ -24,7 +24,7 @@ func newProcess(env *testenv.Env) process { return newProcessWith(env, 0) }
 
 // newProcessWith is newProcess with a limit of changes of hidden in an hour.
 func newProcessWith(env *testenv.Env, perHour int) process {
-	sets, users := copies.OfSets(env), testenv.Numbers{DB: env.Gorm}
+	sets, users := servicetest.Sets(env), testenv.Numbers{DB: env.Gorm}
 	graph := friends.New(friends.NewStore(env.Gorm, nil), sets, users, friends.Limits{Pending: 1000, PerDay: 1000}, env.Log)
 	return process{privacy.New(privacy.NewStore(env.Gorm), sets, graph, users, perHour, env.Log), graph}
 }

@@ -14,7 +14,7 @@ import (
 	"fmt"
 	"slices"
 
-	"stepboard/internal/invites"
+	"stepboard/internal/codes"
 	"stepboard/models"
 )
 
@@ -48,12 +48,12 @@ type Service struct {
 	store     *Store
 	check     func(board string) error
 	directory models.Users
-	joins     invites.Limiter
+	joins     codes.Limiter
 }
 
 // New returns a service. check returns CodeBoardNotFound or CodeBoardKind for a board that can't have
 // competitions.
-func New(store *Store, check func(board string) error, directory models.Users, joins invites.Limiter) *Service {
+func New(store *Store, check func(board string) error, directory models.Users, joins codes.Limiter) *Service {
 	return &Service{store: store, check: check, directory: directory, joins: joins}
 }
 
@@ -115,7 +115,7 @@ func (d *Definition) applyTo(c *models.Competition) {
 	if !d.Open {
 		c.JoinCode = nil
 	} else if c.JoinCode == nil {
-		code := invites.New()
+		code := codes.New()
 		c.JoinCode = &code
 	}
 }
@@ -189,7 +189,7 @@ func (s *Service) Delete(ctx context.Context, id models.CompetitionID) error {
 // if the user is not its owner; CodeCompetitionStarted; CodeCompetitionFull; CodeUnavailable. Two
 // queries and one transaction.
 func (s *Service) Join(ctx context.Context, user models.UserID, code string, group models.GroupID) (c models.Competition, err error) {
-	code, err = invites.Try(ctx, s.joins, user, code)
+	code, err = codes.Try(ctx, s.joins, user, code)
 	if err != nil {
 		return c, err
 	}
@@ -205,7 +205,7 @@ func (s *Service) Join(ctx context.Context, user models.UserID, code string, gro
 		})
 	}
 	if errors.Is(err, errNotStored) {
-		return c, invites.ErrNoCode
+		return c, codes.ErrNoCode
 	}
 	return c, models.Public("enter a competition", err)
 }

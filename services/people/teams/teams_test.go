@@ -12,12 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"stepboard/internal/testenv"
-	"stepboard/internal/testenv/copies"
 	"stepboard/models"
 	"stepboard/services/people/friends"
 	"stepboard/services/people/groups"
 	"stepboard/services/people/privacy"
 	"stepboard/services/people/teams"
+	"stepboard/services/servicetest"
 )
 
 // fixture has groups and competitions of users whose ids are the decimal texts of their rows. today is
@@ -43,7 +43,7 @@ func newFixture(t testing.TB, env *testenv.Env, people int) *fixture {
 	t.Helper()
 	testenv.NumberUsers(t, env, people)
 	f := &fixture{t: t, env: env, today: start}
-	sets, users := copies.OfSets(env), testenv.Numbers{DB: env.Gorm}
+	sets, users := servicetest.Sets(env), testenv.Numbers{DB: env.Gorm}
 	graph := friends.New(friends.NewStore(env.Gorm, nil), sets, users, friends.Limits{}, env.Log)
 	hiding := privacy.New(privacy.NewStore(env.Gorm), sets, graph, users, 0, env.Log)
 	store := teams.NewStore(env.Gorm, func(board string) (models.Date, error) { return f.today, check(board) })

@@ -182,9 +182,12 @@ func appendBound(data []byte, scope []string) []byte {
 
 var errUnknownKey = errors.New("unknown key")
 
-// Open is the inverse of Seal for the same scope. CodeInvalidCursor if the cursor was
-// changed, has another scope, or its key has expired.
+// Open is the inverse of Seal for the same scope, and the zero cursor for an empty text. CodeInvalidCursor if the
+// cursor was changed, has another scope, or its key has expired.
 func (s *Sealer) Open(ctx context.Context, text string, scope ...string) (models.Cursor, error) {
+	if text == "" {
+		return models.Cursor{}, nil
+	}
 	c, err := s.open(text, scope)
 	if errors.Is(err, errUnknownKey) && s.reloadFor(ctx) {
 		c, err = s.open(text, scope)

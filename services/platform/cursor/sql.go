@@ -48,3 +48,13 @@ func (s *Store) add(ctx context.Context, secret []byte) error {
 		SELECT coalesce(max(id), 0) + 1, ?, ? FROM cursor_keys`, secret, s.db.NowFunc()).Error
 	return models.Wrap("store a cursor key", err)
 }
+
+// Newest reads a page of a list that is ordered by descending id: those of the query's rows,
+// at most limit, whose ids are below before; 0 begins at the newest. column is that of the ids.
+func Newest[Row any](query *gorm.DB, column string, before int64, limit int) (page []Row, err error) {
+	if before != 0 {
+		query = query.Where(column+" < ?", before)
+	}
+	err = query.Order(column + " DESC").Limit(limit).Find(&page).Error
+	return page, err
+}

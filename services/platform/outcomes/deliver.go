@@ -49,14 +49,6 @@ const (
 	errorBytes = 200
 )
 
-// pauseAfter returns the pause after the attempt with a number, from 1.
-func pauseAfter(attempt int) time.Duration {
-	if attempt > 12 { // 2^12 seconds are longer than an hour
-		return longestPause
-	}
-	return min(longestPause, firstPause<<(attempt-1))
-}
-
 // Deliverer sends deliveries to their targets, each type to each target in a worker of its
 // own. Several processes may do so at the same time: each takes a delivery for itself before it
 // sends it.
@@ -191,7 +183,7 @@ func (d *Deliverer) round(ctx context.Context, l *lane) (wait time.Duration, err
 		// The next ones would be refused as well, and not all get their turn.
 		err = d.giveUp(ctx, l.target(), "because nothing was accepted in time", "type = ? AND give_up_at <= ?", l.outcome, d.clock().UTC())
 	}
-	return min(awayPause, pauseAfter(l.refused)), err
+	return min(awayPause, pause.Doubled(firstPause, longestPause, l.refused)), err
 }
 
 // attempt sends a delivery and stores the result. It returns the state that follows, and
@@ -216,7 +208,7 @@ func (d *Deliverer) attempt(ctx context.Context, s sender, delivery *models.Deli
 	}
 	next := d.clock().UTC()
 	if ctx.Err() == nil { // otherwise the process ends, and the next one need not wait
-		next = next.Add(pauseAfter(delivery.Attempts))
+		next = next.Add(pause.Doubled(firstPause, longestPause, delivery.Attempts))
 	}
 	state = stateAfter(delivery, err, d.clock())
 	// The result is stored even if the process is about to end.

@@ -43,6 +43,36 @@ type Topic struct {
 	receiver func(payload string) (models.RowID, error)
 }
 
+// Named is somebody in the data of a webhook. Of an anonymous person, who hides from everybody or was erased, nothing
+// else is set.
+type Named struct {
+	UserID    *models.UserID `json:"user_id"`
+	Nickname  string         `json:"nickname"`
+	AvatarURL string         `json:"avatar_url"`
+	Anonymous bool           `json:"anonymous,omitempty"`
+}
+
+// People returns the people of a list, by position. One call of RecordsMany.
+func People[T any](ctx context.Context, records models.Records, list []T, user func(T) models.RowID) ([]Named, error) {
+	rows := make([]models.RowID, len(list))
+	for i, of := range list {
+		rows[i] = user(of)
+	}
+	found, err := records.RecordsMany(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	people := make([]Named, len(rows))
+	for i := range found {
+		if r := &found[i]; r.User == "" || r.Hidden {
+			people[i].Anonymous = true
+		} else {
+			people[i] = Named{UserID: &r.User, Nickname: r.Nickname, AvatarURL: r.AvatarURL.String()}
+		}
+	}
+	return people, nil
+}
+
 // NewTopic returns the topic of a type whose payloads are P in JSON. without takes a user out of a
 // payload. It reports whether the payload has named the user, and whether it is worth telling
 // without them.

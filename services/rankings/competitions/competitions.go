@@ -4,11 +4,12 @@
 // which day (package teams), and replaced as a whole. So corrections, exclusions, late days and erasures
 // need nothing of their own. Run computes all competitions that are not final. It reads each day that is
 // not archived once for all competitions of a board, and archived days again only if they have changed
-// or a person was added. It rests 19 times as long as each read took.
+// or a person was added. At most a twentieth of its time is spent reading: after each read it waits 19 times as long as
+// that took, up to a second.
 //
 // Table standings has what each person has, in revision 0 of a competition, and for good in each final
-// one. Each process ranks that itself, without those who hide, whenever it or they have changed: it asks
-// once a second at most. Who hides from everybody counts as if they had not walked.
+// one. Each process ranks that itself, without those who hide. It looks once a second at most whether the stored
+// standing or the set of those who hide has changed. Who hides from everybody counts as if they had not walked.
 //
 // A competition is final when all its days are archived, and nothing is left to be archived of them: late entries,
 // totals that an operator has released, corrections. The transaction that stores its standing writes
@@ -62,7 +63,7 @@ type Options struct {
 	// Calls and Jobs are the same data, over connections for calls and for jobs.
 	Calls, Jobs Data
 	Catalog     *catalog.Catalog
-	Entries     board.Entries
+	Entries     board.Reader
 	Archive     *archive.Service
 	Rules       *corrections.Rules
 	Privacy     *privacy.Service
@@ -77,7 +78,7 @@ type Options struct {
 	RetainMonths int
 	// Memory is how many bytes of standings the process keeps.
 	Memory int64
-	// Rest is pause.Rest, if it is nil. It is for tests.
+	// Rest is pause.After, if it is nil. It is for tests.
 	Rest func(ctx context.Context, began time.Time, times int) error
 }
 
@@ -93,7 +94,7 @@ type Service struct {
 // New returns a service.
 func New(o Options) *Service {
 	if o.Rest == nil {
-		o.Rest = pause.Rest
+		o.Rest = pause.After
 	}
 	return &Service{o: o, archived: make(map[models.CompetitionRow]*archived), memory: newMemory(o.Memory)}
 }
@@ -177,12 +178,12 @@ func (s *Service) board(ctx context.Context, name string, list []models.Competit
 	}
 	for range moves {
 		asOf := models.TimestampOf(s.o.Clock()).Time()
-		var sheets []*sheet
+		var computations []*computation
 		for _, c := range list {
 			began := time.Now()
 			sh, err := s.read(ctx, c, board.Today(asOf))
 			if err == nil {
-				err = s.o.Rest(ctx, began, restTimes)
+				err = s.o.Rest(ctx, began, pauseTimes)
 			}
 			if err != nil {
 				return 0, err
@@ -190,21 +191,21 @@ func (s *Service) board(ctx context.Context, name string, list []models.Competit
 			if c.Recompute { // what was read may have changed without a run
 				delete(s.archived, c.Row)
 			}
-			sheets = append(sheets, sh)
+			computations = append(computations, sh)
 		}
-		if err = s.compute(ctx, board, sheets); errors.Is(err, errMoved) {
+		if err = s.compute(ctx, board, computations); errors.Is(err, errMoved) {
 			continue
 		} else if err != nil {
 			return 0, err
 		}
 		failpoint.Hit("competitions.computed")
-		for _, sh := range sheets {
+		for _, sh := range computations {
 			began := time.Now()
 			if err := s.write(ctx, sh, asOf); err != nil {
 				return written, err
 			}
 			written++
-			if err := s.o.Rest(ctx, began, restTimes); err != nil {
+			if err := s.o.Rest(ctx, began, pauseTimes); err != nil {
 				return written, err
 			}
 		}
@@ -214,7 +215,7 @@ func (s *Service) board(ctx context.Context, name string, list []models.Competit
 }
 
 // write stores what was computed.
-func (s *Service) write(ctx context.Context, sh *sheet, asOf time.Time) error {
+func (s *Service) write(ctx context.Context, sh *computation, asOf time.Time) error {
 	err := errUnsettled
 	if sh.closed {
 		var revision int

@@ -15,8 +15,8 @@ import (
 const (
 	// chunk is how many people's scores are read at once.
 	chunk = 1000
-	// restTimes is how many times as long as a read took the work rests after it.
-	restTimes = 19
+	// pauseTimes is how many times as long as a read took the work waits after it.
+	pauseTimes = 19
 	// moves is how often in a row days may be archived while they are read.
 	moves = 5
 )
@@ -24,21 +24,21 @@ const (
 // errMoved means that a day was archived while it was read.
 var errMoved = errors.New("a day was archived meanwhile")
 
-// stint is the days on which a person counted for a team. Without a last day it goes on.
-type stint struct {
+// membership is the days on which a person counted for a team. Without a last day it goes on.
+type membership struct {
 	user        models.RowID
 	group       models.GroupRow
 	first, last models.Date
 	present     bool
 }
 
-// sheet is a competition that is being computed.
-type sheet struct {
+// computation is a competition that is being computed.
+type computation struct {
 	models.Competition
-	teams   []team
-	members []models.TeamMember
-	stints  []stint
-	sums    []models.Sum // of each stint
+	teams       []team
+	members     []models.TeamMember
+	memberships []membership
+	sums        []models.Sum // of each membership
 	// begun is how many of its days have begun, and closed that all of them are archived, with nothing left to be
 	// archived. runs are the numbers of the last runs of its buckets then.
 	begun  int64
@@ -54,20 +54,20 @@ type day struct {
 	run      int
 }
 
-// archived is what the archived days of a competition's stints add up to. It holds while runs stay the
+// archived is what the archived days of a competition's memberships add up to. It holds while runs stay the
 // same: the number of the last run of each of these days.
 type archived struct {
 	runs map[models.Date]int
-	sums map[stint]models.Sum
+	sums map[membership]models.Sum
 }
 
 // read reads what a competition is made of.
-func (s *Service) read(ctx context.Context, c models.Competition, today models.Date) (*sheet, error) {
+func (s *Service) read(ctx context.Context, c models.Competition, today models.Date) (*computation, error) {
 	found, err := s.o.Jobs.Teams(ctx, c.Row)
 	if err != nil {
 		return nil, err
 	}
-	sh := &sheet{Competition: c, begun: int64(max(0, min(c.Last, today)-c.First+1))}
+	sh := &computation{Competition: c, begun: int64(max(0, min(c.Last, today)-c.First+1))}
 	for _, t := range found {
 		sh.teams = append(sh.teams, team{t.Group, t.ID, t.Name, int64(t.Members)})
 	}
@@ -75,25 +75,25 @@ func (s *Service) read(ctx context.Context, c models.Competition, today models.D
 		return nil, err
 	}
 	for _, m := range sh.members {
-		one := stint{user: m.User, group: m.Group, first: max(m.First, c.First), last: c.Last, present: m.Last == nil}
+		one := membership{user: m.User, group: m.Group, first: max(m.First, c.First), last: c.Last, present: m.Last == nil}
 		if m.Last != nil {
 			one.last = min(*m.Last, c.Last)
 		}
 		if !s.o.Rules.Erased(m.User) {
-			sh.stints = append(sh.stints, one)
+			sh.memberships = append(sh.memberships, one)
 		}
 	}
-	sh.sums = make([]models.Sum, len(sh.stints))
+	sh.sums = make([]models.Sum, len(sh.memberships))
 	return sh, nil
 }
 
 // compute adds up the scores of competitions of one board. errMoved.
-func (s *Service) compute(ctx context.Context, board *catalog.Board, sheets []*sheet) error {
-	days, err := s.days(ctx, board, sheets)
+func (s *Service) compute(ctx context.Context, board *catalog.Board, computations []*computation) error {
+	days, err := s.days(ctx, board, computations)
 	if err != nil {
 		return err
 	}
-	for _, sh := range sheets {
+	for _, sh := range computations {
 		if err := s.addArchived(ctx, sh, days); err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (s *Service) compute(ctx context.Context, board *catalog.Board, sheets []*s
 		if d.bucket == nil || d.archived {
 			continue
 		}
-		if err := s.addHot(ctx, d, sheets); err != nil {
+		if err := s.addHot(ctx, d, computations); err != nil {
 			return err
 		}
 		if archived, err := s.o.Archive.Complete(ctx, d.bucket); err != nil || archived {
@@ -114,11 +114,11 @@ func (s *Service) compute(ctx context.Context, board *catalog.Board, sheets []*s
 
 // days returns the days of some competitions of a board that have begun, and says of each competition
 // whether all of its days are archived.
-func (s *Service) days(ctx context.Context, board *catalog.Board, sheets []*sheet) ([]day, error) {
+func (s *Service) days(ctx context.Context, board *catalog.Board, computations []*computation) ([]day, error) {
 	now := s.o.Clock()
 	today := board.Today(now)
 	begun := make(map[models.Date]struct{})
-	for _, sh := range sheets {
+	for _, sh := range computations {
 		for d := sh.First; d <= min(sh.Last, today); d++ {
 			begun[d] = struct{}{}
 		}
@@ -153,7 +153,7 @@ func (s *Service) days(ctx context.Context, board *catalog.Board, sheets []*shee
 		open[date] = !d.archived
 		days = append(days, d)
 	}
-	for _, sh := range sheets {
+	for _, sh := range computations {
 		sh.closed = sh.Last <= today
 		for d := sh.First; d <= sh.Last && sh.closed; d++ {
 			sh.closed = !open[d]
@@ -167,7 +167,7 @@ func (s *Service) days(ctx context.Context, board *catalog.Board, sheets []*shee
 
 // settle finds out whether anything is left to be archived of the days of a competition that are all archived: late
 // entries, such as totals that an operator has released, or corrections.
-func (s *Service) settle(ctx context.Context, sh *sheet, days []day) error {
+func (s *Service) settle(ctx context.Context, sh *computation, days []day) error {
 	sh.runs = make(map[string]int)
 	for _, d := range days {
 		if !sh.closed || d.date < sh.First || d.date > sh.Last {
@@ -185,9 +185,9 @@ func (s *Service) settle(ctx context.Context, sh *sheet, days []day) error {
 
 // addArchived adds the archived days. What was read before is not read again, unless a day was
 // archived since.
-func (s *Service) addArchived(ctx context.Context, sh *sheet, days []day) error {
+func (s *Service) addArchived(ctx context.Context, sh *computation, days []day) error {
 	had := s.archived[sh.Row]
-	now := &archived{runs: make(map[models.Date]int), sums: make(map[stint]models.Sum, len(sh.stints))}
+	now := &archived{runs: make(map[models.Date]int), sums: make(map[membership]models.Sum, len(sh.memberships))}
 	var list []day
 	for _, d := range days {
 		if d.archived && d.date >= sh.First && d.date <= sh.Last {
@@ -199,7 +199,7 @@ func (s *Service) addArchived(ctx context.Context, sh *sheet, days []day) error 
 		had = &archived{}
 	}
 	var missing []int
-	for i, one := range sh.stints {
+	for i, one := range sh.memberships {
 		sum, ok := had.sums[one]
 		if sh.sums[i] = sum; !ok {
 			missing = append(missing, i)
@@ -213,7 +213,7 @@ func (s *Service) addArchived(ctx context.Context, sh *sheet, days []day) error 
 			return err
 		}
 	}
-	for i, one := range sh.stints {
+	for i, one := range sh.memberships {
 		now.sums[one] = sh.sums[i]
 	}
 	s.archived[sh.Row] = now
@@ -221,15 +221,15 @@ func (s *Service) addArchived(ctx context.Context, sh *sheet, days []day) error 
 }
 
 // addHot adds a day that is not archived, which is read once for all competitions.
-func (s *Service) addHot(ctx context.Context, d day, sheets []*sheet) error {
+func (s *Service) addHot(ctx context.Context, d day, computations []*computation) error {
 	all := make(map[models.RowID]struct{})
-	for _, sh := range sheets {
+	for _, sh := range computations {
 		for _, user := range sh.users(d.date, sh.all()) {
 			all[user] = struct{}{}
 		}
 	}
 	return s.each(ctx, d, slices.Sorted(maps.Keys(all)), s.hot, func(scores map[models.RowID]models.Composite) {
-		for _, sh := range sheets {
+		for _, sh := range computations {
 			if d.date >= sh.First && d.date <= sh.Last {
 				sh.add(d, sh.all(), scores)
 			}
@@ -261,7 +261,7 @@ func (s *Service) each(
 		for i, user := range some {
 			scores[user] = composites[i]
 		}
-		if err := s.o.Rest(ctx, began, restTimes); err != nil {
+		if err := s.o.Rest(ctx, began, pauseTimes); err != nil {
 			return err
 		}
 	}
@@ -271,19 +271,19 @@ func (s *Service) each(
 	return nil
 }
 
-// all returns the indexes of all stints.
-func (sh *sheet) all() []int {
-	all := make([]int, len(sh.stints))
+// all returns the indexes of all memberships.
+func (sh *computation) all() []int {
+	all := make([]int, len(sh.memberships))
 	for i := range all {
 		all[i] = i
 	}
 	return all
 }
 
-// users returns the users of stints, by index, that a day belongs to, ascending.
-func (sh *sheet) users(date models.Date, of []int) (users []models.RowID) {
+// users returns the users of memberships, by index, that a day belongs to, ascending.
+func (sh *computation) users(date models.Date, of []int) (users []models.RowID) {
 	for _, i := range of {
-		if one := sh.stints[i]; one.first <= date && date <= one.last {
+		if one := sh.memberships[i]; one.first <= date && date <= one.last {
 			users = append(users, one.user)
 		}
 	}
@@ -291,11 +291,11 @@ func (sh *sheet) users(date models.Date, of []int) (users []models.RowID) {
 	return slices.Compact(users)
 }
 
-// add adds the scores of a day to the sums of stints, by index.
-func (sh *sheet) add(d day, to []int, scores map[models.RowID]models.Composite) {
+// add adds the scores of a day to the sums of memberships, by index.
+func (sh *computation) add(d day, to []int, scores map[models.RowID]models.Composite) {
 	codec := score.Of(d.bucket)
 	for _, i := range to {
-		one := sh.stints[i]
+		one := sh.memberships[i]
 		composite := scores[one.user]
 		if composite == 0 || d.date < one.first || d.date > one.last {
 			continue
@@ -320,7 +320,7 @@ func measured(c *models.Competition, score int64, reachedAt models.Timestamp) mo
 }
 
 // body returns what everybody has: a line for each person and team.
-func (sh *sheet) body() *body {
+func (sh *computation) body() *body {
 	b := &body{Days: sh.begun, Teams: sh.teams}
 	type key struct {
 		user  models.RowID
@@ -328,7 +328,7 @@ func (sh *sheet) body() *body {
 	}
 	at := make(map[key]int)
 	through := sh.First + models.Date(sh.begun) - 1
-	for i, one := range sh.stints {
+	for i, one := range sh.memberships {
 		k := key{one.user, one.group}
 		if _, ok := at[k]; !ok {
 			at[k] = len(b.Lines)

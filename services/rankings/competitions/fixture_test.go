@@ -10,7 +10,6 @@ import (
 	"gorm.io/gorm"
 
 	"stepboard/internal/testenv"
-	"stepboard/internal/testenv/copies"
 	"stepboard/models"
 	"stepboard/services/boards/archive"
 	"stepboard/services/boards/board"
@@ -24,6 +23,7 @@ import (
 	"stepboard/services/platform/cursor"
 	"stepboard/services/platform/lease"
 	"stepboard/services/platform/outcomes"
+	"stepboard/services/servicetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -103,17 +103,17 @@ func newFixture(t *testing.T, env *testenv.Env) *fixture {
 		t.Fatal(err)
 	}
 	rules := corrections.NewRules(f.erased)
-	f.boards = env.Entries(env.Clock.Now, rules)
+	f.boards = servicetest.Entries(env, env.Clock.Now, rules)
 	f.outbox = outcomes.NewOutbox([]outcomes.Target{{URL: "https://app.example/hook"}}, env.Clock.Now)
 	archived := archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool, Reads: env.Gorm, Reports: env.Gorm})
-	archives := archive.New(archived, testenv.Source(f.boards), lease.NewLocal(), env.Clock.Now, env.Log)
+	archives := archive.New(archived, servicetest.Source(f.boards), lease.NewLocal(), env.Clock.Now, env.Log)
 	t.Cleanup(archives.Close)
 	users := testenv.Numbers{DB: env.Gorm}
 	f.corrections = corrections.New(corrections.Options{
 		Store: corrections.NewStore(env.Gorm, env.Gorm, nil), Rules: rules, Catalog: cat, Entries: f.boards, Archive: archives,
 		Ledger: ledger.NewReconciler(ledger.ReconcilerOptions{}), Directory: users, Clock: env.Clock.Now, Log: env.Log,
 	})
-	sets := copies.OfSets(env)
+	sets := servicetest.Sets(env)
 	f.privacy = privacy.New(privacy.NewStore(env.Gorm), sets, friends.New(friends.NewStore(env.Gorm, nil), sets, users, friends.Limits{}, env.Log), users, 0, env.Log)
 	sealer := testenv.Must(cursor.New(t.Context(), cursor.NewStore(env.Gorm), env.Clock.Now))
 	f.Service = New(Options{

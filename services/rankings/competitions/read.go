@@ -1,12 +1,14 @@
 package competitions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"strconv"
 
 	"stepboard/models"
+	"stepboard/services/platform/cursor"
 )
 
 // viewer is who asks for a competition.
@@ -159,32 +161,23 @@ func (s *Service) Teams(ctx context.Context, q Query) (page Page[TeamLine], err 
 		return page, err
 	}
 	scope := []string{"competition teams", string(q.ID), string(q.Viewer)}
-	from, err := s.after(ctx, q, scope, func(at models.Cursor) int { return int(at.Key) })
+	after, err := s.o.Cursors.Open(ctx, q.Cursor, scope...)
 	if err != nil {
 		return page, err
 	}
+	ranks := make([]int64, len(st.teams))
+	for i := range ranks {
+		ranks[i] = int64(i) + 1
+	}
+	first, shown, next := cursor.Cut(ranks, after, q.Limit,
+		func(rank int64, at models.Cursor) int { return cmp.Compare(rank, at.Key) },
+		func(rank int64) models.Cursor { return models.Cursor{Key: rank} })
 	page = Page[TeamLine]{AsOf: st.row.AsOf, Final: st.row.Revision > 0, Total: int64(len(st.teams)), Entries: []TeamLine{}}
-	from = min(from, len(st.teams))
-	end := min(from+q.Limit, len(st.teams))
-	for i := from; i < end; i++ {
-		page.Entries = append(page.Entries, s.teamLine(&c, st, v, i))
+	for i := range shown {
+		page.Entries = append(page.Entries, s.teamLine(&c, st, v, first+i))
 	}
-	if end < len(st.teams) {
-		page.NextCursor = new(s.o.Cursors.Seal(models.Cursor{Key: int64(end)}, scope...))
-	}
+	page.NextCursor = s.o.Cursors.Next(next, scope...)
 	return page, nil
-}
-
-// after returns the index of the first line of a page: at, of its cursor.
-func (s *Service) after(ctx context.Context, q Query, scope []string, at func(models.Cursor) int) (int, error) {
-	if q.Cursor == "" {
-		return 0, nil
-	}
-	cursor, err := s.o.Cursors.Open(ctx, q.Cursor, scope...)
-	if err != nil {
-		return 0, err
-	}
-	return at(cursor), nil
 }
 
 // People returns a page of the people of a competition, or of one team, ranked among all. On a board
@@ -232,27 +225,18 @@ func (s *Service) People(ctx context.Context, q Query) (page Page[Person], err e
 		}
 	}
 	scope := []string{"competition people", string(q.ID), strconv.Itoa(int(only)), string(q.Viewer)}
-	from, err := s.after(ctx, q, scope, func(at models.Cursor) int {
-		last := models.SumEntry{User: at.Row, Sum: models.Sum{Score: at.Key, ReachedAt: at.At}}
-		n, found := slices.BinarySearchFunc(listed, last, func(i int, last models.SumEntry) int { return st.people[i].Compare(last) })
-		if found {
-			n++
-		}
-		return n
-	})
+	after, err := s.o.Cursors.Open(ctx, q.Cursor, scope...)
 	if err != nil {
 		return page, err
 	}
-	end := min(from+q.Limit, len(listed))
-	page = Page[Person]{AsOf: st.row.AsOf, Final: st.row.Revision > 0, Total: int64(len(listed))}
-	if page.Entries, err = s.people(ctx, st, v, notShown, listed[from:end]); err != nil {
-		return page, err
+	_, shown, next := cursor.Cut(listed, after, q.Limit,
+		func(i int, at models.Cursor) int { return st.people[i].ComparePosition(at) },
+		func(i int) models.Cursor { return st.people[i].Position() })
+	page = Page[Person]{
+		AsOf: st.row.AsOf, Final: st.row.Revision > 0, Total: int64(len(listed)), NextCursor: s.o.Cursors.Next(next, scope...),
 	}
-	if end < len(listed) {
-		last := st.people[listed[end-1]]
-		page.NextCursor = new(s.o.Cursors.Seal(models.Cursor{Key: last.Score, Row: last.User, At: last.ReachedAt}, scope...))
-	}
-	return page, nil
+	page.Entries, err = s.people(ctx, st, v, notShown, shown)
+	return page, err
 }
 
 // people returns lines of a standing, by index, as a viewer is shown them: those whom a choice hides

@@ -81,7 +81,7 @@ func (s *Store) write(ctx context.Context, c models.CompetitionRow, asOf time.Ti
 // settled returns errUnsettled if a day of a competition was archived again since it was read, or will be: a
 // correction of it is pending, or a total of it that an operator has released waits to be written, or was written
 // too lately to have been seen. Three queries.
-func settled(tx *gorm.DB, sh *sheet, asOf time.Time) error {
+func settled(tx *gorm.DB, sh *computation, asOf time.Time) error {
 	runs, err := runsOf(tx, sh.Board)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func settled(tx *gorm.DB, sh *sheet, asOf time.Time) error {
 
 // finish stores the next final standing of a competition, and writes it to the outbox. errChanged if
 // the competition or who counts in it is not what it was, errUnsettled as settled.
-func (s *Store) finish(ctx context.Context, sh *sheet, asOf time.Time) (revision int, err error) {
+func (s *Store) finish(ctx context.Context, sh *computation, asOf time.Time) (revision int, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		var c models.Competition
 		err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Where("competition_id = ?", sh.Row).Take(&c).Error
@@ -131,7 +131,7 @@ func (s *Store) finish(ctx context.Context, sh *sheet, asOf time.Time) (revision
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(sh.stints, func(one stint) bool { return erased[one.user] }) { // the scores may be gone that were read
+		if slices.ContainsFunc(sh.memberships, func(one membership) bool { return erased[one.user] }) { // the scores may be gone that were read
 			return errChanged
 		}
 		hidden, err := hiddenIn(tx, c.Row)

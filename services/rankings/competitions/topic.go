@@ -7,8 +7,8 @@ import (
 	"stepboard/services/platform/outcomes"
 )
 
-// told is how many of the first teams and people an outcome has at most.
-const told = 100
+// maxListed is how many of the first teams and people an outcome has at most.
+const maxListed = 100
 
 // final is the payload of competition.final.
 type final struct {
@@ -37,10 +37,10 @@ type finalPerson struct {
 // payloadOf returns the payload of a final standing.
 func payloadOf(c *models.Competition, revision int, s *standing) final {
 	p := final{Competition: c.ID, Revision: revision, Teams: []finalTeam{}, People: []finalPerson{}}
-	for i, t := range s.teams[:min(told, len(s.teams))] {
+	for i, t := range s.teams[:min(maxListed, len(s.teams))] {
 		p.Teams = append(p.Teams, finalTeam{Rank: i + 1, Group: t.ID, Name: t.Name, Score: t.shown(), Members: t.present})
 	}
-	for _, one := range s.people[:min(told, len(s.people))] {
+	for _, one := range s.people[:min(maxListed, len(s.people))] {
 		p.People = append(p.People, finalPerson{one.User, s.teams[s.of[one.group]].ID, one.Score, one.Days, one.ReachedAt})
 	}
 	return p
@@ -53,11 +53,8 @@ type finalData struct {
 
 // personLine is a line of `people`. Of an anonymous person it has score, days and time only.
 type personLine struct {
-	Rank      int              `json:"rank"`
-	UserID    *models.UserID   `json:"user_id"`
-	Nickname  string           `json:"nickname"`
-	AvatarURL string           `json:"avatar_url"`
-	Anonymous bool             `json:"anonymous,omitempty"`
+	Rank int `json:"rank"`
+	outcomes.Named
 	GroupID   *models.GroupID  `json:"group_id"`
 	Score     int64            `json:"score"`
 	Days      int64            `json:"days"`
@@ -68,21 +65,16 @@ type personLine struct {
 // or was erased.
 func Topic(records models.Records) outcomes.Topic {
 	render := func(ctx context.Context, f *final) (any, error) {
-		rows := make([]models.RowID, len(f.People))
-		for i, p := range f.People {
-			rows[i] = p.User
-		}
-		people, err := records.RecordsMany(ctx, rows)
+		people, err := outcomes.People(ctx, records, f.People, func(p finalPerson) models.RowID { return p.User })
 		if err != nil {
 			return nil, err
 		}
-		data := finalData{f, make([]personLine, len(rows))}
+		data := finalData{f, make([]personLine, len(people))}
 		for i, p := range f.People {
-			one := personLine{Rank: i + 1, Score: p.Score, Days: p.Days, ReachedAt: p.ReachedAt, Anonymous: true}
-			if person := &people[i]; person.User != "" && !person.Hidden {
-				one.UserID, one.Nickname, one.AvatarURL, one.GroupID, one.Anonymous = &person.User, person.Nickname, person.AvatarURL.String(), &p.Group, false
+			data.People[i] = personLine{i + 1, people[i], nil, p.Score, p.Days, p.ReachedAt}
+			if !people[i].Anonymous {
+				data.People[i].GroupID = &p.Group
 			}
-			data.People[i] = one
 		}
 		return data, nil
 	}

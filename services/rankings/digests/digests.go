@@ -159,7 +159,7 @@ func (s *Service) batch(ctx context.Context, d *models.Digest, bucket *models.Bu
 			return 0, false, err
 		}
 		lines = append(lines, some...)
-		if err := pause.Rest(ctx, began, restTimes); err != nil {
+		if err := pause.After(ctx, began, restTimes); err != nil {
 			return 0, false, err
 		}
 	}

@@ -111,7 +111,7 @@ func render(ctx context.Context, p *payload, records models.Records, choices *pr
 			return told, err
 		}
 		people = append(people, some...)
-		if err := pause.Rest(ctx, began, restTimes); err != nil {
+		if err := pause.After(ctx, began, restTimes); err != nil {
 			return told, err
 		}
 	}

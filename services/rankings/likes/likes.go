@@ -103,11 +103,11 @@ func (s *Service) List(ctx context.Context, q ranking.Query, user models.UserID)
 	}
 	scope := []string{"likes", q.Board, strconv.Itoa(int(found.Day)), string(user), string(q.Viewer)}
 	var before time.Time
-	var after models.Cursor
+	after, err := s.o.Cursors.Open(ctx, q.Cursor, scope...)
+	if err != nil {
+		return Page{}, err
+	}
 	if q.Cursor != "" {
-		if after, err = s.o.Cursors.Open(ctx, q.Cursor, scope...); err != nil {
-			return Page{}, err
-		}
 		before = time.UnixMicro(after.Key).UTC()
 	}
 	list, err := s.o.Store.list(ctx, found, q.Board, before, after.Row, q.Limit+1)
@@ -118,8 +118,7 @@ func (s *Service) List(ctx context.Context, q ranking.Query, user models.UserID)
 	if len(list) > q.Limit {
 		page.Likers = list[:q.Limit]
 		last := page.Likers[q.Limit-1]
-		cursor := s.o.Cursors.Seal(models.Cursor{Key: last.CreatedAt.UnixMicro(), Row: last.Row}, scope...)
-		page.NextCursor = &cursor
+		page.NextCursor = s.o.Cursors.Next(models.Cursor{Key: last.CreatedAt.UnixMicro(), Row: last.Row}, scope...)
 	}
 	return page, nil
 }

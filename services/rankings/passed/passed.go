@@ -126,7 +126,7 @@ func (s *Service) Run(ctx context.Context) (users int64, err error) {
 			return users, nil
 		}
 		after = list[len(list)-1].User
-		if err := pause.Rest(ctx, began, restTimes); err != nil {
+		if err := pause.After(ctx, began, restTimes); err != nil {
 			return users, err
 		}
 	}

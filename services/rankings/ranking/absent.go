@@ -1,11 +1,13 @@
 package ranking
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 
 	"stepboard/models"
+	"stepboard/services/platform/cursor"
 )
 
 // Absent is a page of those of whom a viewer is shown no score.
@@ -95,16 +97,10 @@ func (s *Service) absentOf(ctx context.Context, r *request, a *attempt, c circle
 // these only, and notes in the attempt who has none.
 func (s *Service) absentPage(ctx context.Context, r *request, a *attempt, absent []models.RowID) (*Absent, error) {
 	found := &Absent{Board: r.board.Name, Date: r.date(), Total: len(absent)}
-	first, at := slices.BinarySearch(absent, r.cursor.Row)
-	if at {
-		first++
-	}
-	end := min(first+r.limit, len(absent))
-	page := absent[first:end]
-	if end < len(absent) {
-		cursor := s.o.Cursors.Seal(models.Cursor{Row: absent[end-1]}, r.scope...)
-		found.NextCursor = &cursor
-	}
+	_, page, next := cursor.Cut(absent, r.cursor, r.limit,
+		func(row models.RowID, at models.Cursor) int { return cmp.Compare(row, at.Row) },
+		func(row models.RowID) models.Cursor { return models.Cursor{Row: row} })
+	found.NextCursor = s.o.Cursors.Next(next, r.scope...)
 	if len(page) == 0 {
 		return found, nil
 	}

@@ -3,10 +3,13 @@ package ranking
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"stepboard/internal/reuse"
 	"stepboard/models"
+	"stepboard/services/boards/board"
 )
 
 // attempt is one reading of what a request asks for. While near is set, it is a Reader of the
@@ -31,9 +34,9 @@ var (
 	compositesMemory reuse.Slices[models.Composite]
 )
 
-// errAgain means that an attempt has learned that it must read elsewhere, and has noted where. So
-// it is to be repeated from the beginning, because all of an answer is from one place.
-var errAgain = errors.New("to be read elsewhere")
+// errAgain means that another store has the answer now: memory, which the attempt has asked, does not have it. The
+// attempt has noted that, and is repeated from the beginning, because all of an answer is from one store.
+var errAgain = errors.New("another store has the answer now")
 
 // errLacking means that Redis lacks updates of a bucket that takes no more.
 var errLacking = errors.New("some of its updates are not in Redis again yet")
@@ -77,5 +80,74 @@ func (s *Service) answer(ctx context.Context, r *request, read func(*attempt) er
 			s.count(r, a)
 			return nil
 		}
+	}
+}
+
+// store returns what the bucket is read from.
+func (s *Service) store(a *attempt) Reader {
+	switch {
+	case a.near != nil:
+		return a
+	case a.archived:
+		return s.o.Archive
+	default:
+		return s.o.Entries
+	}
+}
+
+// Composites returns the composites that memory has, which are valid until the next call, or
+// errAgain.
+func (a *attempt) Composites(_ context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error) {
+	clear(*a.composites)
+	*a.composites = slices.Grow((*a.composites)[:0], len(users))[:len(users)]
+	asOf, ok := a.near.Composites(bucket, users, *a.composites)
+	return *a.composites, a.remembered(asOf, ok)
+}
+
+// Window returns the window that memory has, or errAgain.
+func (a *attempt) Window(_ context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (board.Window, error) {
+	w, asOf, ok := a.near.Window(bucket, at, back, forward)
+	return w, a.remembered(asOf, ok)
+}
+
+// remembered notes an answer of memory. If there is none, the store is asked from then on.
+func (a *attempt) remembered(asOf time.Time, ok bool) error {
+	if !ok {
+		a.near = nil
+		return errAgain
+	}
+	a.note(asOf)
+	return nil
+}
+
+// note notes that something is complete as of a moment; zero if it is not from memory. What is
+// read beside the store does not count.
+func (a *attempt) note(asOf time.Time) {
+	if a.near != nil && !asOf.IsZero() && (a.asOf.IsZero() || asOf.Before(a.asOf)) {
+		a.asOf = asOf
+	}
+}
+
+// Answers counts answers of one list by where they came from. A span that has hot days counts as
+// one from Redis.
+type Answers struct{ Memory, Redis, Archive atomic.Int64 }
+
+// Lists are the lists that are counted.
+var Lists = []string{"friends", "group", "top", "around", "me"}
+
+// Answers returns the counts of a list, one of Lists, which go on counting.
+func (s *Service) Answers(list string) *Answers { return s.answers[list] }
+
+// count counts an answer, if those of its list are counted.
+func (s *Service) count(r *request, a *attempt) {
+	answers := s.answers[r.list]
+	switch {
+	case answers == nil:
+	case !a.asOf.IsZero():
+		answers.Memory.Add(1)
+	case a.source() == models.SourceArchive:
+		answers.Archive.Add(1)
+	default:
+		answers.Redis.Add(1)
 	}
 }

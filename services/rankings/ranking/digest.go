@@ -45,7 +45,7 @@ func (s *Service) Standings(ctx context.Context, bucket *models.Bucket, users []
 		slices.SortFunc(entries, models.Entry.Compare)
 		for _, e := range entries {
 			switch {
-			case before(e, at.Mine):
+			case e.Before(at.Mine):
 				at.Ahead = append(at.Ahead, e.User)
 			case e.User != at.Mine.User:
 				at.Behind = append(at.Behind, e.User)

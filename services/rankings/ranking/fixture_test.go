@@ -9,7 +9,6 @@ import (
 
 	"stepboard/internal/pause"
 	"stepboard/internal/testenv"
-	"stepboard/internal/testenv/copies"
 	"stepboard/models"
 	"stepboard/services/boards/archive"
 	"stepboard/services/boards/board"
@@ -25,6 +24,7 @@ import (
 	"stepboard/services/platform/lease"
 	"stepboard/services/rankings/likes"
 	"stepboard/services/rankings/ranking"
+	"stepboard/services/servicetest"
 )
 
 // fixture holds a ranking service and the services that it depends on.
@@ -53,15 +53,15 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 		cursors: testenv.Must(cursor.New(t.Context(), cursor.NewStore(env.Gorm), env.Clock.Now)),
 	}
 	f.rules = corrections.NewRules(f.users.Erased())
-	f.boards = env.Entries(env.Clock.Now, f.rules)
-	sets := copies.OfSets(env)
+	f.boards = servicetest.Entries(env, env.Clock.Now, f.rules)
+	sets := servicetest.Sets(env)
 	f.friends = friends.New(friends.NewStore(env.Gorm, nil), sets, f.users, friends.Limits{}, env.Log)
 	f.privacy = privacy.New(privacy.NewStore(env.Gorm), sets, f.friends, f.users, 0, env.Log)
 	f.groups = groups.New(groups.NewStore(env.Gorm, teams.NewStore(env.Gorm, nil)), sets, f.privacy.Sets(), f.users, nil, env.Log)
 	if err := f.catalog.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 		t.Fatal(err)
 	}
-	f.archive = archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool}), testenv.Source(f.boards), lease.NewLocal(), env.Clock.Now, env.Log)
+	f.archive = archive.New(archive.NewStore(archive.StoreOptions{Runs: env.Gorm, Pool: env.Pool}), servicetest.Source(f.boards), lease.NewLocal(), env.Clock.Now, env.Log)
 	t.Cleanup(f.archive.Close)
 	f.ranking = ranking.New(f.options())
 	return f
@@ -75,7 +75,7 @@ func newDirectory(t testing.TB, env *testenv.Env) *directory.Service {
 	t.Helper()
 	testenv.NumberUsers(t, env, numbered)
 	d := directory.New(directory.Options{
-		Store: directory.NewStore(env.Gorm), Copies: copies.OfUsers(env), Memory: 64_000_000, Log: env.Log,
+		Store: directory.NewStore(env.Gorm), Copies: servicetest.Users(env), Memory: 64_000_000, Log: env.Log,
 	})
 	t.Cleanup(d.Close)
 	testenv.Background(t, func(ctx context.Context) {
@@ -175,7 +175,7 @@ func (f *fixture) makeDue(b *models.Bucket) { f.env.Clock.Set(b.ColdAt.Add(time.
 // otherArchive returns the archive of another process, with a hot store of its
 // own.
 func (f *fixture) otherArchive(hot board.Entries) *archive.Service {
-	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: f.env.Gorm, Pool: f.env.Pool}), testenv.Source(hot), lease.NewLocal(), f.env.Clock.Now, f.env.Log)
+	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: f.env.Gorm, Pool: f.env.Pool}), servicetest.Source(hot), lease.NewLocal(), f.env.Clock.Now, f.env.Log)
 	f.t.Cleanup(s.Close)
 	return s
 }

@@ -42,11 +42,13 @@ func (c friendCircle) list(ctx context.Context, viewer models.RowID, near, old b
 	case near:
 		p.ids, p.asOf, err = friends.Circle(ctx, viewer)
 	case old:
-		var friendships []models.Friendship
-		friendships, err = friends.Friendships(ctx, viewer)
-		p.after = make(map[models.RowID]time.Time, len(friendships))
-		for _, f := range friendships {
-			p.ids, p.after[f.FriendID] = append(p.ids, f.FriendID), f.CreatedAt.Add(-c.service.friendsHistory())
+		var everybody []models.CirclePerson // the sets in Redis do not say when a friendship began
+		everybody, err = friends.Everybody(ctx, viewer)
+		p.after = make(map[models.RowID]time.Time, len(everybody))
+		for _, f := range everybody {
+			if f.Shown {
+				p.ids, p.after[f.User] = append(p.ids, f.User), f.Since.Add(-c.service.friendsHistory())
+			}
 		}
 	default:
 		p.ids, err = friends.IDs(ctx, viewer)

@@ -6,6 +6,7 @@ import (
 
 	"stepboard/models"
 	"stepboard/services/boards/score"
+	"stepboard/services/platform/cursor"
 )
 
 // page is a page of a ranking, of which Total, Entries and Me are set. Nobody in it has a
@@ -74,16 +75,9 @@ func newPage(n int) page {
 // rankSums is rank for a span.
 func (r *request) rankSums(entries []models.SumEntry) page {
 	slices.SortFunc(entries, models.SumEntry.Compare)
-	first := 0
-	if after := (models.SumEntry{User: r.cursor.Row, Sum: models.Sum{Score: r.cursor.Key, ReachedAt: r.cursor.At}}); after.User != 0 {
-		place, found := slices.BinarySearchFunc(entries, after, models.SumEntry.Compare)
-		if first = place; found {
-			first++
-		}
-	}
-	shown := entries[first:min(first+r.limit, len(entries))]
+	first, shown, next := cursor.Cut(entries, r.cursor, r.limit, models.SumEntry.ComparePosition, models.SumEntry.Position)
 	p := newPage(len(shown))
-	p.Total = int64(len(entries))
+	p.Total, p.next = int64(len(entries)), next
 	if len(entries) > 0 {
 		p.leader = entries[0].User
 	}
@@ -93,10 +87,6 @@ func (r *request) rankSums(entries []models.SumEntry) page {
 	if i := slices.IndexFunc(entries, func(e models.SumEntry) bool { return e.User == r.viewer }); i >= 0 {
 		me := sumLine(entries[i], i)
 		p.users, p.Me = append(p.users, r.viewer), &me
-	}
-	if first+len(shown) < len(entries) {
-		last := shown[len(shown)-1]
-		p.next = models.Cursor{Key: last.Score, Row: last.User, At: last.ReachedAt}
 	}
 	return p
 }
@@ -138,7 +128,7 @@ func Rank(entries []models.Entry, viewer models.RowID, after models.Entry, limit
 	}
 	rest := ranked
 	if after.Composite != 0 {
-		rest = slices.DeleteFunc(ranked, func(e models.Entry) bool { return !before(after, e) })
+		rest = slices.DeleteFunc(ranked, func(e models.Entry) bool { return !after.Before(e) })
 	}
 	p.FirstRank = p.Total - len(rest) + 1
 	p.More = len(rest) > limit
@@ -150,23 +140,17 @@ func Rank(entries []models.Entry, viewer models.RowID, after models.Entry, limit
 // leader returns the entry that ranks first; the zero entry if there is none.
 func leader(entries []models.Entry) (first models.Entry) {
 	for _, e := range entries {
-		if before(e, first) {
+		if e.Before(first) {
 			first = e
 		}
 	}
 	return first
 }
 
-// before reports whether a ranks before b. It is models.Entry.Compare in a form that
-// the compiler inlines.
-func before(a, b models.Entry) bool {
-	return a.Composite > b.Composite || a.Composite == b.Composite && a.User.CompareText(b.User) > 0
-}
-
 // countBefore returns the number of entries that rank before e.
 func countBefore(entries []models.Entry, e models.Entry) (n int) {
 	for _, other := range entries {
-		if before(other, e) {
+		if other.Before(e) {
 			n++
 		}
 	}
@@ -205,7 +189,7 @@ func partition(entries []models.Entry) int {
 		if e.Composite > pivot.Composite {
 			step = 1
 		}
-		if e.Composite == pivot.Composite && before(e, pivot) {
+		if e.Composite == pivot.Composite && e.Before(pivot) {
 			step = 1
 		}
 		place += step
@@ -217,7 +201,7 @@ func partition(entries []models.Entry) int {
 // sortFew sorts entries by insertion.
 func sortFew(entries []models.Entry) {
 	for i, e := range entries {
-		for i > 0 && before(e, entries[i-1]) {
+		for i > 0 && e.Before(entries[i-1]) {
 			entries[i] = entries[i-1]
 			i--
 		}

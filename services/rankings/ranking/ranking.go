@@ -73,8 +73,6 @@ type Friends interface {
 	// Circle is IDs from the memory of the process, complete as of a moment. asOf is zero
 	// if the friends were read from Redis or SQL.
 	Circle(ctx context.Context, user models.RowID) (ids []models.RowID, asOf time.Time, err error)
-	// Friendships returns the friendships with those whom IDs lists.
-	Friendships(ctx context.Context, user models.RowID) ([]models.Friendship, error)
 	// Everybody returns a user's friends, ascending, and which of them IDs lists, without those whom
 	// the user has muted. One query.
 	Everybody(ctx context.Context, user models.RowID) ([]models.CirclePerson, error)

@@ -48,10 +48,7 @@ func (s *Service) head(r *request, at place, p page) {
 	} else {
 		p.Date = r.date()
 	}
-	if p.next != (models.Cursor{}) {
-		cursor := s.o.Cursors.Seal(p.next, r.scope...)
-		p.NextCursor = &cursor
-	}
+	p.NextCursor = s.o.Cursors.Next(p.next, r.scope...)
 }
 
 // date returns the day of a bucket; nil if the board has no days.

@@ -17,6 +17,7 @@ import (
 	"stepboard/services/boards/corrections"
 	"stepboard/services/boards/score"
 	"stepboard/services/rankings/ranking"
+	"stepboard/services/servicetest"
 )
 
 // spanModel has everything that decides what spans show, kept in the plainest way.
@@ -212,7 +213,7 @@ func (m *spanModel) correct(date models.Date) {
 		d.corrected[user] = testenv.Must(score.Of(d.bucket).Encode(*made.Points, models.TimestampOf(*made.ReachedAt)))
 	}
 	// A process that does not know the correction yet raises the board.
-	m.report(m.env.Entries(m.env.Clock.Now, nil), date, user)
+	m.report(servicetest.Entries(m.env, m.env.Clock.Now, nil), date, user)
 }
 
 // shown reports whether a viewer is shown somebody.
