@@ -222,21 +222,15 @@ func (c *fileConn) text(ctx context.Context, query string) (string, error) {
 
 // texts returns the texts in the first column of what a query returns; io.EOF if there are none.
 func (c *fileConn) texts(ctx context.Context, query string) (list []string, err error) {
-	rows, err := c.query(ctx, query, nil, func(err error) error { return err })
-	if err != nil {
-		return nil, err
+	rows, err := c.all(ctx, query)
+	for _, row := range rows {
+		text, _ := row[0].(string)
+		list = append(list, text)
 	}
-	row := make([]driver.Value, len(rows.Columns()))
-	for err == nil {
-		if err = rows.Next(row); err == nil {
-			text, _ := row[0].(string)
-			list = append(list, text)
-		}
+	if err == nil && list == nil {
+		err = io.EOF
 	}
-	if errors.Is(err, io.EOF) && len(list) > 0 {
-		err = nil
-	}
-	return list, errors.Join(err, rows.Close())
+	return list, err
 }
 
 // Prepare lets write make a database, in a file that is empty, in a folder beside the folder's own one,

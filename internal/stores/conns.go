@@ -28,80 +28,65 @@ type conns struct {
 	open func(context.Context) (*fileConn, error)
 
 	mu      sync.Mutex
-	free    int         // how many may be taken; 0 if somebody waits
-	idle    []*fileConn // those of them that are open
+	free    []*fileConn // none if somebody waits; nil for one that is not open
 	waiting [priorities][]*waiting
 }
 
 // waiting is a caller that waits for a connection.
 type waiting struct {
-	granted chan struct{} // closed, under the lock, when it may take one
-	urgent  time.Time     // when it goes before all others
+	granted chan *fileConn // of size 1; sent to under the lock
+	urgent  time.Time      // when it goes before all others
 }
 
 // take returns a connection, which must be given back by put. It returns ErrBusy if there is none
-// within patience (0: any time), the context's error, or that of opening one.
+// within patience, the context's error, or that of opening one.
 func (c *conns) take(ctx context.Context, of priority, patience time.Duration) (*fileConn, error) {
-	if err := c.wait(ctx, of, patience); err != nil {
-		return nil, err
+	conn, err := c.wait(ctx, of, patience)
+	if conn != nil || err != nil {
+		return conn, err
 	}
-	c.mu.Lock()
-	if n := len(c.idle); n > 0 {
-		conn := c.idle[n-1]
-		c.idle = c.idle[:n-1]
-		c.mu.Unlock()
-		return conn, nil
-	}
-	c.mu.Unlock()
-	conn, err := c.open(ctx)
-	if err != nil {
+	if conn, err = c.open(ctx); err != nil {
 		c.put(nil)
 	}
 	return conn, err
 }
 
-// put gives a connection back; nil for one that was closed.
+// put gives a connection back; nil for one that is not open.
 func (c *conns) put(conn *fileConn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if conn != nil {
-		c.idle = append(c.idle, conn)
-	}
 	if next := c.next(time.Now()); next != nil {
-		close(next.granted)
+		next.granted <- conn
 		return
 	}
-	c.free++
+	c.free = append(c.free, conn)
 }
 
-// wait waits until the caller may take a connection.
-func (c *conns) wait(ctx context.Context, of priority, patience time.Duration) error {
+// wait is take without opening the connection: it may return nil.
+func (c *conns) wait(ctx context.Context, of priority, patience time.Duration) (*fileConn, error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return nil, err
 	}
 	c.mu.Lock()
-	if c.free > 0 {
-		c.free--
+	if n := len(c.free); n > 0 {
+		conn := c.free[n-1]
+		c.free = c.free[:n-1]
 		c.mu.Unlock()
-		return nil
+		return conn, nil
 	}
-	w := &waiting{granted: make(chan struct{}), urgent: time.Now().Add(patience / 2)}
+	w := &waiting{granted: make(chan *fileConn, 1), urgent: time.Now().Add(patience / 2)}
 	c.waiting[of] = append(c.waiting[of], w)
 	c.mu.Unlock()
 
-	var impatient <-chan time.Time
-	if patience > 0 {
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
-		impatient = timer.C
-	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
 	err := ErrBusy
 	select {
-	case <-w.granted:
-		return nil
+	case conn := <-w.granted:
+		return conn, nil
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-impatient:
+	case <-timer.C:
 	}
 	c.mu.Lock()
 	i := slices.Index(c.waiting[of], w)
@@ -110,9 +95,9 @@ func (c *conns) wait(ctx context.Context, of priority, patience time.Duration) e
 	}
 	c.mu.Unlock()
 	if i < 0 { // it was granted meanwhile
-		c.put(nil)
+		c.put(<-w.granted)
 	}
-	return err
+	return nil, err
 }
 
 // next removes and returns who is to have the next connection; nil if nobody waits. It needs the
@@ -139,20 +124,17 @@ func (c *conns) next(now time.Time) *waiting {
 
 // close closes n connections when their users have given them back. It returns ErrBusy if that takes
 // longer than closeTimeout.
-func (c *conns) close(n int) error {
+func (c *conns) close(n int) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	for range n {
-		if err := c.wait(ctx, priorityJobs, 0); err != nil {
+		conn, failed := c.wait(ctx, priorityJobs, closeTimeout)
+		if failed != nil {
 			return models.Unavailable("close the database", ErrBusy)
 		}
+		if conn != nil {
+			err = errors.Join(err, conn.Close())
+		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var err error
-	for _, conn := range c.idle {
-		err = errors.Join(err, conn.Close())
-	}
-	c.idle = nil
 	return err
 }

@@ -73,7 +73,7 @@ func openFile(path string, ships bool) *file {
 		writer = shipsSettings
 	}
 	connections := func(n int, settings string) *conns {
-		return &conns{free: n, open: func(ctx context.Context) (*fileConn, error) { return connect(ctx, f.url(settings)) }}
+		return &conns{free: make([]*fileConn, n), open: func(ctx context.Context) (*fileConn, error) { return connect(ctx, f.url(settings)) }}
 	}
 	f.writer = connections(1, writer)
 	f.calls, f.reports = connections(callReaders, readerSettings), connections(jobReaders, readerSettings)

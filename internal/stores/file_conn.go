@@ -32,7 +32,7 @@ type fileConn struct {
 	prepared map[string]driver.Stmt
 }
 
-// prepare returns a prepared statement. keep must be called after its use.
+// prepare returns a prepared statement. release must be called after its use.
 func (c *fileConn) prepare(ctx context.Context, query string) (driver.Stmt, error) {
 	if stmt, ok := c.prepared[query]; ok {
 		delete(c.prepared, query)
@@ -41,12 +41,11 @@ func (c *fileConn) prepare(ctx context.Context, query string) (driver.Stmt, erro
 	return c.Conn.(driver.ConnPrepareContext).PrepareContext(ctx, query)
 }
 
-// keep keeps a prepared statement for the next use.
-func (c *fileConn) keep(query string, stmt driver.Stmt) error {
-	if _, ok := c.prepared[query]; ok || len(query) > keptLength {
-		return stmt.Close()
+// release keeps a prepared statement for the next use, or closes it after an error, which it returns.
+func (c *fileConn) release(query string, stmt driver.Stmt, err error) error {
+	if _, ok := c.prepared[query]; err != nil || ok || len(query) > keptLength {
+		return errors.Join(err, stmt.Close())
 	}
-	var err error
 	if len(c.prepared) == keptStatements {
 		for other, unused := range c.prepared { // any
 			err = unused.Close()
@@ -64,10 +63,7 @@ func (c *fileConn) exec(ctx context.Context, query string, args []driver.NamedVa
 		return nil, err
 	}
 	result, err := stmt.(driver.StmtExecContext).ExecContext(ctx, args)
-	if err != nil {
-		return nil, errors.Join(err, stmt.Close())
-	}
-	return result, c.keep(query, stmt)
+	return result, c.release(query, stmt, err)
 }
 
 // run runs a statement without arguments to its end, even if ctx ends before.
@@ -76,22 +72,21 @@ func (c *fileConn) run(ctx context.Context, statement string) error {
 	return err
 }
 
-// query returns rows; closing them calls done with the error of reading them, if any.
-func (c *fileConn) query(ctx context.Context, query string, args []driver.NamedValue, done func(error) error) (driver.Rows, error) {
-	stmt, err := c.prepare(ctx, query)
+// all returns all rows that a query without arguments returns.
+func (c *fileConn) all(ctx context.Context, query string) (list [][]driver.Value, err error) {
+	rows, err := c.Conn.(driver.QueryerContext).QueryContext(ctx, query, nil)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
-	if err != nil {
-		return nil, errors.Join(err, stmt.Close())
-	}
-	return &fileRows{typedRows: rows.(typedRows), close: func(err error) error {
-		if err = errors.Join(err, rows.Close()); err != nil {
-			return done(errors.Join(err, stmt.Close()))
+	for {
+		row := make([]driver.Value, len(rows.Columns()))
+		if err := rows.Next(row); errors.Is(err, io.EOF) {
+			return list, rows.Close()
+		} else if err != nil {
+			return nil, errors.Join(err, rows.Close())
 		}
-		return done(c.keep(query, stmt))
-	}}, nil
+		list = append(list, row)
+	}
 }
 
 // Close closes the connection and its statements.
@@ -108,60 +103,29 @@ type typedRows interface {
 	driver.RowsColumnTypeScanType
 }
 
-// fileRows are rows with something to do when they close.
+// fileRows are rows of a prepared statement, which is released when they close.
 type fileRows struct {
 	typedRows
+	on    *workConn
+	query string
+	stmt  driver.Stmt
 	err   error
-	close func(error) error
 }
 
 // Next implements driver.Rows.
 func (r *fileRows) Next(row []driver.Value) error {
 	err := r.typedRows.Next(row)
-	if err != nil && !errors.Is(err, io.EOF) {
-		r.err = err
+	if err == nil || errors.Is(err, io.EOF) {
+		return err
 	}
-	return err
+	r.err = err
+	return r.on.failed(err)
 }
 
 // Close implements driver.Rows.
-func (r *fileRows) Close() error { return r.close(r.err) }
-
-// storedRows are rows in memory.
-type storedRows struct {
-	columns []string
-	rows    [][]driver.Value
+func (r *fileRows) Close() error {
+	return r.on.done(r.on.conn.release(r.query, r.stmt, errors.Join(r.err, r.typedRows.Close())))
 }
-
-// store reads and closes rows.
-func store(rows driver.Rows) (*storedRows, error) {
-	s := &storedRows{columns: rows.Columns()}
-	for {
-		row := make([]driver.Value, len(s.columns))
-		if err := rows.Next(row); errors.Is(err, io.EOF) {
-			return s, rows.Close()
-		} else if err != nil {
-			return nil, errors.Join(err, rows.Close())
-		}
-		s.rows = append(s.rows, row)
-	}
-}
-
-// Columns implements driver.Rows.
-func (s *storedRows) Columns() []string { return s.columns }
-
-// Next implements driver.Rows.
-func (s *storedRows) Next(row []driver.Value) error {
-	if len(s.rows) == 0 {
-		return io.EOF
-	}
-	copy(row, s.rows[0])
-	s.rows = s.rows[1:]
-	return nil
-}
-
-// Close implements driver.Rows.
-func (s *storedRows) Close() error { return nil }
 
 // fileConnector opens connections for one kind of work. They are light: each statement outside of a
 // transaction, and each transaction, takes one of the file's connections for as long as it runs.
@@ -182,33 +146,78 @@ func (c *fileConnector) Connect(context.Context) (driver.Conn, error) {
 // Driver implements driver.Connector.
 func (c *fileConnector) Driver() driver.Driver { return new(sqlite.Driver) }
 
-// take takes a connection, or returns CodeUnavailable.
-func (c *fileConnector) take(ctx context.Context, from *conns) (*fileConn, error) {
-	conn, err := from.take(ctx, c.priority, c.patience)
-	if errors.Is(err, ErrBusy) {
-		c.refusedAt.Store(time.Now().UnixMilli())
-		return nil, models.Unavailable("wait for the database", err)
-	}
-	return conn, c.file.failed(err)
-}
-
-// workConn is a connection of a kind of work.
+// workConn is a connection of a kind of work. It has one of the file's connections during a transaction, or
+// a statement until its rows are closed.
 //
 // The context of a write ends its wait for the writing connection, and nothing else: SQLite would
 // roll back a transaction of which one statement is interrupted.
 type workConn struct {
 	*fileConnector
-	// tx is the transaction that runs, if any.
-	tx *fileTx
+	// conn is the file's connection, of from.
+	conn *fileConn
+	from *conns
+	// inTx reports that a transaction runs, and broken is an error after which SQLite may have rolled it back.
+	inTx   bool
+	broken error
 }
 
-// fileTx is a transaction, which holds a connection.
-type fileTx struct {
-	on   *workConn
-	from *conns
-	conn *fileConn
-	// broken is an error after which SQLite may have rolled the transaction back.
-	broken error
+// take takes a connection, unless a transaction has one, or returns CodeUnavailable.
+func (w *workConn) take(ctx context.Context, from *conns) error {
+	if w.inTx {
+		return w.broken
+	}
+	conn, err := from.take(ctx, w.priority, w.patience)
+	if errors.Is(err, ErrBusy) {
+		w.refusedAt.Store(time.Now().UnixMilli())
+		return models.Unavailable("wait for the database", err)
+	}
+	w.conn, w.from = conn, from
+	return w.file.failed(err)
+}
+
+// context returns the context of a statement.
+func (w *workConn) context(ctx context.Context) context.Context {
+	if w.from == w.file.writer {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
+// failed is file.failed. A connection that only reads also refuses to write.
+func (w *workConn) failed(err error) error {
+	if w.from != w.file.writer && code(err) == sqlite3.SQLITE_READONLY {
+		return err
+	}
+	return w.file.failed(err)
+}
+
+// done returns the error of a statement, as failed does. It gives the connection back, unless a transaction
+// has it.
+func (w *workConn) done(err error) error {
+	failed := w.failed(err)
+	switch {
+	case !w.inTx:
+		w.giveBack(err)
+	case failed != nil && models.CodeOf(failed) == models.CodeUnavailable:
+		w.broken = failed
+	}
+	return failed
+}
+
+// giveBack gives the connection back after a statement or a transaction that ended with an error or nil.
+func (w *workConn) giveBack(err error) {
+	conn := w.conn
+	switch code(err) {
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOMEM:
+		conn.Close()
+		conn = nil
+	default:
+		if committed := w.file.committed.Load(); committed != nil && w.from == w.file.writer && err == nil {
+			(*committed)(conn)
+		}
+	}
+	w.conn, w.broken = nil, nil
+	w.from.put(conn)
 }
 
 // BeginTx implements driver.ConnBeginTx. A transaction that only reads sees the database as it was
@@ -218,15 +227,14 @@ func (w *workConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.T
 	if opts.ReadOnly {
 		from, begin = w.readers, "BEGIN"
 	}
-	conn, err := w.take(ctx, from)
-	if err != nil {
+	if err := w.take(ctx, from); err != nil {
 		return nil, err
 	}
-	if err := conn.run(ctx, begin); err != nil {
-		return nil, w.giveBack(from, conn, err)
+	if err := w.conn.run(ctx, begin); err != nil {
+		return nil, w.done(err)
 	}
-	w.tx = &fileTx{on: w, from: from, conn: conn}
-	return w.tx, nil
+	w.inTx = true
+	return w, nil
 }
 
 // Begin implements driver.Conn.
@@ -234,131 +242,63 @@ func (w *workConn) Begin() (driver.Tx, error) {
 	return w.BeginTx(context.Background(), driver.TxOptions{})
 }
 
-// giveBack gives a connection back after a statement, and returns the statement's error.
-func (w *workConn) giveBack(from *conns, conn *fileConn, err error) error {
-	switch code(err) {
-	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOMEM:
-		conn.Close()
-		from.put(nil)
-	default:
-		if committed := w.file.committed.Load(); committed != nil && from == w.file.writer && err == nil {
-			(*committed)(conn)
-		}
-		from.put(conn)
-	}
-	return w.failed(from, err)
-}
-
-// failed is file.failed for a connection. One that only reads also refuses to write.
-func (w *workConn) failed(from *conns, err error) error {
-	if from != w.file.writer && code(err) == sqlite3.SQLITE_READONLY {
-		return err
-	}
-	return w.file.failed(err)
-}
-
 // Commit implements driver.Tx.
-func (t *fileTx) Commit() error {
-	if t.broken != nil {
-		return t.Rollback()
+func (w *workConn) Commit() error {
+	if w.broken != nil {
+		return w.Rollback()
 	}
-	err := t.conn.run(context.Background(), "COMMIT")
+	err := w.conn.run(context.Background(), "COMMIT")
 	if err != nil {
-		_ = t.conn.run(context.Background(), "ROLLBACK") // it may still run
+		_ = w.conn.run(context.Background(), "ROLLBACK") // it may still run
 	}
-	t.on.tx = nil
-	return t.on.giveBack(t.from, t.conn, err)
+	w.inTx = false
+	return w.done(err)
 }
 
 // Rollback implements driver.Tx. It returns the error that broke the transaction, if any: SQLite may
 // have rolled it back already.
-func (t *fileTx) Rollback() error {
-	err := t.conn.run(context.Background(), "ROLLBACK")
-	t.on.tx = nil
-	return t.on.giveBack(t.from, t.conn, cmp.Or(t.broken, err))
-}
-
-// context returns the context of a statement in the transaction.
-func (t *fileTx) context(ctx context.Context) context.Context {
-	if t.from == t.on.file.writer {
-		return context.WithoutCancel(ctx)
-	}
-	return ctx
-}
-
-// after returns the error of a statement in the transaction.
-func (t *fileTx) after(err error) error {
-	err = t.on.failed(t.from, err)
-	if err != nil && models.CodeOf(err) == models.CodeUnavailable {
-		t.broken = err
-	}
-	return err
+func (w *workConn) Rollback() error {
+	err := w.conn.run(context.Background(), "ROLLBACK")
+	w.inTx = false
+	return w.done(cmp.Or(w.broken, err))
 }
 
 // ExecContext implements driver.ExecerContext.
 func (w *workConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	if t := w.tx; t != nil {
-		if t.broken != nil {
-			return nil, t.broken
-		}
-		result, err := t.conn.exec(t.context(ctx), query, args)
-		return result, t.after(err)
-	}
-	conn, err := w.take(ctx, w.file.writer)
-	if err != nil {
+	if err := w.take(ctx, w.file.writer); err != nil {
 		return nil, err
 	}
-	result, err := conn.exec(context.WithoutCancel(ctx), query, args)
-	return result, w.giveBack(w.file.writer, conn, err)
+	result, err := w.conn.exec(w.context(ctx), query, args)
+	return result, w.done(err)
 }
 
-// QueryContext implements driver.QueryerContext.
+// QueryContext implements driver.QueryerContext. A statement that changes rows and returns some has changed
+// them once these are read or closed.
 func (w *workConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	if t := w.tx; t != nil {
-		if t.broken != nil {
-			return nil, t.broken
-		}
-		rows, err := t.conn.query(t.context(ctx), query, args, t.after)
-		return rows, t.after(err)
-	}
 	if writes(query) {
-		return w.queryWriter(ctx, query, args)
+		return w.queryOn(ctx, w.file.writer, query, args)
 	}
-	rows, err := w.queryReader(ctx, query, args)
-	if code(err) == sqlite3.SQLITE_READONLY { // it writes, behind a WITH
-		return w.queryWriter(ctx, query, args)
+	rows, err := w.queryOn(ctx, w.readers, query, args)
+	if !w.inTx && code(err) == sqlite3.SQLITE_READONLY { // it writes, behind a WITH
+		return w.queryOn(ctx, w.file.writer, query, args)
 	}
 	return rows, err
 }
 
-// queryReader takes a reading connection until the rows are closed.
-func (w *workConn) queryReader(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	conn, err := w.take(ctx, w.readers)
-	if err != nil {
+func (w *workConn) queryOn(ctx context.Context, from *conns, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if err := w.take(ctx, from); err != nil {
 		return nil, err
 	}
-	rows, err := conn.query(ctx, query, args, func(err error) error { return w.giveBack(w.readers, conn, err) })
+	ctx = w.context(ctx)
+	stmt, err := w.conn.prepare(ctx, query)
 	if err != nil {
-		return nil, w.giveBack(w.readers, conn, err)
+		return nil, w.done(err)
 	}
-	return rows, nil
-}
-
-// queryWriter runs a statement that changes rows and returns some, to its end.
-func (w *workConn) queryWriter(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	conn, err := w.take(ctx, w.file.writer)
+	rows, err := stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
 	if err != nil {
-		return nil, err
+		return nil, w.done(w.conn.release(query, stmt, err))
 	}
-	rows, err := conn.query(context.WithoutCancel(ctx), query, args, func(err error) error { return err })
-	var stored *storedRows
-	if err == nil {
-		stored, err = store(rows)
-	}
-	if err = w.giveBack(w.file.writer, conn, err); err != nil {
-		return nil, err
-	}
-	return stored, nil
+	return &fileRows{typedRows: rows.(typedRows), on: w, query: query, stmt: stmt}, nil
 }
 
 // writes reports whether the first word of a query says that it changes rows. One that begins with
@@ -375,65 +315,22 @@ func writes(query string) bool {
 
 // Ping implements driver.Pinger. It reads the file.
 func (w *workConn) Ping(ctx context.Context) error {
-	rows, err := w.queryReader(ctx, "PRAGMA schema_version", nil)
+	rows, err := w.QueryContext(ctx, "PRAGMA schema_version", nil)
 	if err != nil {
 		return err
 	}
 	return rows.Close()
 }
 
-// Prepare implements driver.Conn. The statement is prepared when it runs.
-func (w *workConn) Prepare(query string) (driver.Stmt, error) { return &workStmt{w, query}, nil }
+// Prepare implements driver.Conn. It is not called: nobody prepares a statement over database/sql.
+func (w *workConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
 
-// Close implements driver.Conn.
-func (w *workConn) Close() error {
-	if w.tx != nil {
-		return w.tx.Rollback()
-	}
-	return nil
-}
-
-// ResetSession implements driver.SessionResetter. With IsValid it lets database/sql keep a
-// connection after a transaction was cancelled.
-func (w *workConn) ResetSession(context.Context) error { return nil }
-
-// IsValid implements driver.Validator.
-func (w *workConn) IsValid() bool { return true }
-
-// workStmt is a statement of a workConn.
-type workStmt struct {
-	conn  *workConn
-	query string
-}
-
-// NumInput implements driver.Stmt: the number is not known.
-func (s *workStmt) NumInput() int { return -1 }
-
-// Close implements driver.Stmt.
-func (s *workStmt) Close() error { return nil }
-
-// ExecContext implements driver.StmtExecContext.
-func (s *workStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	return s.conn.ExecContext(ctx, s.query, args)
-}
-
-// QueryContext implements driver.StmtQueryContext.
-func (s *workStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	return s.conn.QueryContext(ctx, s.query, args)
-}
-
-// Exec implements driver.Stmt. It is not called.
-func (s *workStmt) Exec([]driver.Value) (driver.Result, error) { return nil, errNoContext }
-
-// Query implements driver.Stmt. It is not called.
-func (s *workStmt) Query([]driver.Value) (driver.Rows, error) { return nil, errNoContext }
-
-var errNoContext = errors.New("a statement without a context")
+// Close implements driver.Conn. Nothing runs any more.
+func (w *workConn) Close() error { return nil }
 
 // code returns the kind of SQLite's error, or 0.
 func code(err error) int {
-	var refused *sqlite.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*sqlite.Error](err); ok {
 		return refused.Code() & 0xff
 	}
 	return 0

@@ -194,8 +194,11 @@ func (l *Log) Read(ctx context.Context, from Position, use func(c Changes, page 
 // has no such position.
 func (l *Log) ReadUpTo(ctx context.Context, end Position, use func(c Changes, page func(at int64, to []byte) error) error) (bool, error) {
 	log, err := os.Open(l.file.path + "-wal")
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
 	if err != nil {
-		return false, ignoreNotExist(err)
+		return false, err
 	}
 	defer log.Close()
 	has, _, err := l.committed(ctx, log)
@@ -215,13 +218,6 @@ func pagesOf(log io.ReaderAt) func(at int64, to []byte) error {
 		_, err := log.ReadAt(to, at)
 		return err
 	}
-}
-
-func ignoreNotExist(err error) error {
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // readLog reads the frames of a log up to a position, and checks them.
@@ -365,16 +361,12 @@ func moveLog(ctx context.Context, conn *fileConn, mode string) (frames uint32, e
 // checkpointOf makes a checkpoint, of mode NOOP none. It returns how many frames the log has, and how many of
 // them the file of the database has, too; -1 for both if it could not be made.
 func checkpointOf(ctx context.Context, conn *fileConn, mode string) (frames, moved int64, err error) {
-	rows, err := conn.query(ctx, "PRAGMA wal_checkpoint("+mode+")", nil, func(err error) error { return err })
+	answer, err := conn.all(ctx, "PRAGMA wal_checkpoint("+mode+")")
 	if err != nil {
 		return 0, 0, err
 	}
-	answer, err := store(rows)
-	if err != nil {
-		return 0, 0, err
-	}
-	frames, _ = answer.rows[0][1].(int64)
-	moved, _ = answer.rows[0][2].(int64)
+	frames, _ = answer[0][1].(int64)
+	moved, _ = answer[0][2].(int64)
 	return frames, moved, nil
 }
 
