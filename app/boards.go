@@ -153,7 +153,7 @@ func newQueue(ctx context.Context, options Options, daysHot int, room func(conte
 		queue, err := ingest.NewKafka(ctx, ingest.KafkaOptions{
 			Brokers: o.Kafka.Brokers, Topic: o.Kafka.Topic, Group: o.Kafka.Group, TLS: o.Kafka.TLS,
 			SASL: o.Kafka.SASL, Username: o.Kafka.Username, Password: o.Kafka.Password,
-			ClientID: "stepboard", Retention: time.Duration(daysHot+2) * 24 * time.Hour, Log: log,
+			Retention: time.Duration(daysHot+2) * 24 * time.Hour, Log: log,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("ingest: %w", err)

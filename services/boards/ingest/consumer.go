@@ -148,10 +148,7 @@ func (c *Consumer) merge(ctx context.Context, b *unapplied, d Delivery) error {
 func (c *Consumer) apply(ctx context.Context, b unapplied) error {
 	working, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		timer := time.AfterFunc(stopTimeout, cancel)
-		context.AfterFunc(working, func() { timer.Stop() })
-	})()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopTimeout, cancel) })()
 
 	raises := len(b.merged.raises)
 	if err := c.retry(working, "raise the boards", func() error { return b.merged.raise(working, c.Entries) }); err != nil {

@@ -21,6 +21,6 @@
 // one partition. All in-sync replicas acknowledge, and the producer is idempotent. An append
 // gives up in time to be answered; a record in flight may then occur twice, which changes
 // nothing. Consumers share the partitions as a cooperative group. They commit offsets only after
-// the raise, and only of partitions that they have held since. Members stay in the group by
+// the raise, and only of partitions that they have. Members stay in the group by
 // heartbeats alone, so gathering for minutes excludes nobody.
 package ingest

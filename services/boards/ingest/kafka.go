@@ -58,11 +58,9 @@ type Kafka struct {
 
 	appends sync.WaitGroup // calls whose records are not all answered for
 
-	mu          sync.Mutex
-	closed      bool
-	consumer    *kgo.Client     // a member of the group; nil before the first Receive
-	assignments map[int32]int64 // number of the current assignment of each partition that the consumer has
-	assignment  int64           // number of the latest assignment
+	mu       sync.Mutex
+	closed   bool
+	consumer *kgo.Client // a member of the group; nil before the first Receive
 }
 
 // KafkaOptions names a topic and what it must provide.
@@ -79,8 +77,6 @@ type KafkaOptions struct {
 	// means no login.
 	SASL               string
 	Username, Password string
-	// ClientID names this program in the brokers' logs and quotas.
-	ClientID string
 	// Retention is the shortest time that the topic must keep records.
 	Retention time.Duration
 	Log       *slog.Logger
@@ -93,7 +89,7 @@ func NewKafka(ctx context.Context, o KafkaOptions) (*Kafka, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kafka: %w", err)
 	}
-	k := &Kafka{options: o, base: base, assignments: make(map[int32]int64)}
+	k := &Kafka{options: o, base: base}
 	k.client, err = k.connect(
 		kgo.DefaultProduceTopic(o.Topic),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
@@ -120,6 +116,7 @@ func NewKafka(ctx context.Context, o KafkaOptions) (*Kafka, error) {
 func (o KafkaOptions) common() ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(o.Brokers...),
+		kgo.ClientID("stepboard"), // in the brokers' logs and quotas
 		kgo.WithLogger(kafkaLog{o.Log}),
 		kgo.WithHooks(reachability{o.Log}),
 		kgo.DisableClientMetrics(),
@@ -132,9 +129,6 @@ func (o KafkaOptions) common() ([]kgo.Opt, error) {
 		kgo.RetryBackoffFn(func(attempt int) time.Duration {
 			return min(kafkaRetryFirst<<min(attempt-1, 8), kafkaRetryMost)
 		}),
-	}
-	if o.ClientID != "" {
-		opts = append(opts, kgo.ClientID(o.ClientID))
 	}
 	if o.TLS {
 		opts = append(opts, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12}))
@@ -155,8 +149,7 @@ func (o KafkaOptions) common() ([]kgo.Opt, error) {
 
 // connect returns a client. It opens connections on first use.
 func (k *Kafka) connect(more ...kgo.Opt) (*kgo.Client, error) {
-	opts := make([]kgo.Opt, 0, len(k.base)+len(more))
-	return kgo.NewClient(append(append(opts, k.base...), more...)...)
+	return kgo.NewClient(slices.Concat(k.base, more)...)
 }
 
 // Append is part of Queue. It sends one request to each broker that leads a
@@ -166,30 +159,24 @@ func (k *Kafka) connect(more ...kgo.Opt) (*kgo.Client, error) {
 func (k *Kafka) Append(ctx context.Context, updates []Update) []error {
 	waiting, cancel := context.WithTimeout(ctx, appendTimeout+appendGrace)
 	defer cancel()
+	records, results := recordsOf(updates), make(chan []error, 1)
+	k.mu.Lock()
+	if k.closed {
+		k.mu.Unlock()
+		return slices.Repeat([]error{ErrClosed}, len(updates))
+	}
+	k.appends.Go(func() {
+		sending, cancel := context.WithTimeout(waiting, appendTimeout)
+		defer cancel()
+		results <- errorsOf(records, k.client.ProduceSync(sending, records...))
+	})
+	k.mu.Unlock()
 	select {
-	case errs := <-k.produce(waiting, recordsOf(updates)):
+	case errs := <-results:
 		return errs
 	case <-waiting.Done():
 		return slices.Repeat([]error{waiting.Err()}, len(updates))
 	}
-}
-
-// produce hands records to the client. The channel receives the result of
-// Append.
-func (k *Kafka) produce(ctx context.Context, records []*kgo.Record) <-chan []error {
-	results := make(chan []error, 1)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.closed {
-		results <- slices.Repeat([]error{ErrClosed}, len(records))
-		return results
-	}
-	k.appends.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, appendTimeout)
-		defer cancel()
-		results <- errorsOf(records, k.client.ProduceSync(ctx, records...))
-	})
-	return results
 }
 
 // recordsOf encodes updates. Keys and values are parts of one buffer.
@@ -239,7 +226,12 @@ func (k *Kafka) Close() {
 		return
 	}
 	if consumer != nil {
-		k.leave(consumer)
+		ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+		defer cancel()
+		if err := consumer.LeaveGroupContext(ctx); err != nil {
+			k.options.Log.Warn("the Kafka group could not be told that a consumer leaves; its partitions wait", "for", groupSession, "error", err)
+		}
+		consumer.Close()
 	}
 	k.client.Close() // ends the calls in progress
 	k.appends.Wait()

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -40,7 +39,7 @@ func (k *Kafka) check(ctx context.Context) error {
 	}
 
 	settings, err := k.settings(ctx)
-	if isDenied(err) {
+	if errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.ClusterAuthorizationFailed) {
 		k.options.Log.WarnContext(ctx, "the Kafka topic's settings may not be read; check them yourself", "topic", k.options.Topic,
 			"cleanup.policy", "delete", "retention.ms", k.options.Retention.Milliseconds(), "error", err)
 		return nil
@@ -73,12 +72,6 @@ func (k *Kafka) settings(ctx context.Context) (map[string]string, error) {
 		settings[c.Key] = c.MaybeValue()
 	}
 	return settings, nil
-}
-
-// isDenied reports whether the brokers denied access.
-func isDenied(err error) bool {
-	var denied *kadm.AuthError
-	return errors.As(err, &denied) || errors.Is(err, kerr.TopicAuthorizationFailed) || errors.Is(err, kerr.ClusterAuthorizationFailed)
 }
 
 // checkTopic judges a topic by its settings. The error is the reason why

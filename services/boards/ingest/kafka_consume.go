@@ -9,7 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"stepboard/models"
 )
 
 const (
@@ -41,41 +42,38 @@ const (
 )
 
 // kafkaReceipt is the receipt of a delivery: the offset behind it in each
-// partition.
-type kafkaReceipt map[int32]partitionOffset
-
-type partitionOffset struct {
-	// assignment is the number of the assignment under which the consumer had the
-	// partition. It may lose a partition and get it back.
-	assignment int64
-	// next is the offset of the first record behind the delivery.
-	next kgo.EpochOffset
-}
+// partition of the topic.
+type kafkaReceipt map[string]map[int32]kgo.EpochOffset
 
 // Receive is part of Queue. The first call joins the group, which may take some
 // seconds to assign partitions.
 //
 // A consumer stays in the group however long its caller takes between two
 // calls: the client sends heartbeats on its own. Nor does it delay a rebalance.
-// A rebalance may happen at any time except during this call, which only keeps
-// records and assignments consistent. If a partition then moves to another
-// consumer, that one receives its unacknowledged records again.
+// If a partition then moves to another consumer, that one receives its
+// unacknowledged records again.
 func (k *Kafka) Receive(ctx context.Context, limit int) (Delivery, error) {
 	consumer, err := k.join()
 	if err != nil {
 		return Delivery{}, fmt.Errorf("join the group: %w", err)
 	}
-	defer consumer.AllowRebalance()
 	polling, cancel := context.WithTimeout(ctx, receiveWait)
 	defer cancel()
 	got := consumer.PollRecords(polling, max(1, limit))
-	if err := k.failure(polling, got); err != nil && got.NumRecords() == 0 {
+	if err := k.failure(polling, got); err != nil {
 		return Delivery{}, fmt.Errorf("receive: %w", err)
 	}
 	if got.NumRecords() == 0 {
 		return Delivery{}, ctx.Err()
 	}
-	return k.delivery(got), nil
+	d := Delivery{Messages: make([]Message, 0, got.NumRecords())}
+	behind := make(map[int32]kgo.EpochOffset)
+	for r := range got.RecordsAll() {
+		d.Messages = append(d.Messages, messageOf(r))
+		behind[r.Partition] = kgo.EpochOffset{Epoch: r.LeaderEpoch, Offset: r.Offset + 1}
+	}
+	d.receipt = kafkaReceipt{k.options.Topic: behind}
+	return d, nil
 }
 
 // join returns the consumer. The first call creates it.
@@ -92,42 +90,22 @@ func (k *Kafka) join() (*kgo.Client, error) {
 		kgo.ConsumerGroup(k.options.Group),
 		kgo.ConsumeTopics(k.options.Topic),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
-		kgo.DisableAutoCommit(),
+		kgo.AutoCommitMarks(),
+		kgo.OnPartitionsRevoked(commitNothing),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.ConsumeResetOffset(kgo.RewindOffset(dataLossRewind)),
 		kgo.SessionTimeout(groupSession),
 		kgo.HeartbeatInterval(groupHeartbeat),
 		kgo.RebalanceTimeout(groupRebalance),
-		kgo.BlockRebalanceOnPoll(),
-		kgo.OnPartitionsAssigned(k.assigned),
-		kgo.OnPartitionsRevoked(k.revoked),
-		kgo.OnPartitionsLost(k.revoked),
 		kgo.FetchMaxWait(receiveWait),
 	)
 	k.consumer = consumer
 	return consumer, err
 }
 
-// assigned numbers the assignment of each partition.
-func (k *Kafka) assigned(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, p := range partitions[k.options.Topic] {
-		k.assignment++
-		k.assignments[p] = k.assignment
-	}
-}
-
-// revoked ends the assignments of partitions. It commits nothing: records that
-// were received and not acknowledged are received again by the next consumer of
-// the partition.
-func (k *Kafka) revoked(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, p := range partitions[k.options.Topic] {
-		delete(k.assignments, p)
-	}
-}
+// commitNothing keeps the client from committing marks when partitions move, or
+// when it closes: it would wait for brokers that do not respond.
+func commitNothing(context.Context, *kgo.Client, map[string][]int32) {}
 
 // failure returns the errors of a poll, apart from the poll's own end. A data
 // loss from which the client recovers is only logged.
@@ -148,20 +126,6 @@ func (k *Kafka) failure(polling context.Context, got kgo.Fetches) error {
 	return failed
 }
 
-// delivery packs the records of a poll.
-func (k *Kafka) delivery(got kgo.Fetches) Delivery {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	d := Delivery{Messages: make([]Message, 0, got.NumRecords())}
-	receipt := make(kafkaReceipt)
-	for r := range got.RecordsAll() {
-		d.Messages = append(d.Messages, messageOf(r))
-		receipt[r.Partition] = partitionOffset{k.assignments[r.Partition], kgo.EpochOffset{Epoch: r.LeaderEpoch, Offset: r.Offset + 1}}
-	}
-	d.receipt = receipt
-	return d
-}
-
 func messageOf(r *kgo.Record) Message {
 	return Message{
 		Payload:  r.Value,
@@ -170,75 +134,30 @@ func messageOf(r *kgo.Record) Message {
 	}
 }
 
-// Acknowledge is part of Queue. Deliveries must be acknowledged in the order in
-// which they were received: an acknowledgement includes all earlier ones.
-// Partitions that have moved to another consumer are skipped, which is no
-// error. One request.
+// Acknowledge is part of Queue. It marks how far the deliveries go in the
+// partitions that the consumer has, and commits that. Partitions that have moved
+// to another consumer are skipped, which is no error. After a group error the
+// consumer soon either is a member again or has lost its partitions, so that the
+// next attempt succeeds. A topic that no longer exists has no offsets. One
+// request.
 func (k *Kafka) Acknowledge(ctx context.Context, received []Delivery) error {
-	consumer, offsets := k.committable(received)
-	if len(offsets) == 0 {
-		return nil
+	k.mu.Lock()
+	consumer := k.consumer
+	k.mu.Unlock()
+	if consumer == nil {
+		return nil // closed
+	}
+	for _, d := range received {
+		if receipt, ok := d.receipt.(kafkaReceipt); ok {
+			consumer.MarkCommitOffsets(receipt)
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, acknowledgeTimeout)
 	defer cancel()
-	var failed error
-	consumer.CommitOffsetsSync(ctx, map[string]map[int32]kgo.EpochOffset{k.options.Topic: offsets},
-		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, response *kmsg.OffsetCommitResponse, err error) {
-			failed = k.committed(response, err)
-		})
-	if failed != nil {
-		return fmt.Errorf("commit offsets: %w", failed)
+	err := consumer.CommitMarkedOffsets(ctx)
+	if errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.UnknownTopicOrPartition) {
+		k.options.Log.Error("a Kafka partition no longer exists", "topic", k.options.Topic, "error", err)
+		return nil
 	}
-	return nil
-}
-
-// committable returns how far deliveries go in the partitions that the consumer
-// has had without interruption since.
-func (k *Kafka) committable(received []Delivery) (*kgo.Client, map[int32]kgo.EpochOffset) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	offsets := make(map[int32]kgo.EpochOffset)
-	for _, d := range received {
-		receipt, _ := d.receipt.(kafkaReceipt)
-		for p, m := range receipt {
-			if current, ok := k.assignments[p]; ok && current == m.assignment && m.next.Offset > offsets[p].Offset {
-				offsets[p] = m.next
-			}
-		}
-	}
-	if k.consumer == nil {
-		return nil, nil // closed
-	}
-	return k.consumer, offsets
-}
-
-// committed returns why offsets could not be committed. After a group error the
-// consumer soon either is a member again or has lost its partitions, so that
-// the next attempt succeeds. A topic that no longer exists has no offsets.
-func (k *Kafka) committed(response *kmsg.OffsetCommitResponse, err error) error {
-	if err != nil {
-		return err
-	}
-	for _, topic := range response.Topics {
-		for _, p := range topic.Partitions {
-			switch err := kerr.ErrorForCode(p.ErrorCode); {
-			case err == nil:
-			case errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.UnknownTopicOrPartition):
-				k.options.Log.Error("a Kafka partition no longer exists", "partition", p.Partition, "error", err)
-			default:
-				return fmt.Errorf("partition %d: %w", p.Partition, err)
-			}
-		}
-	}
-	return nil
-}
-
-// leave makes the consumer leave the group, and closes it.
-func (k *Kafka) leave(consumer *kgo.Client) {
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
-	defer cancel()
-	if err := consumer.LeaveGroupContext(ctx); err != nil {
-		k.options.Log.Warn("the Kafka group could not be told that a consumer leaves; its partitions wait", "for", groupSession, "error", err)
-	}
-	consumer.CloseAllowingRebalance()
+	return models.Wrap("commit offsets", err)
 }

@@ -38,7 +38,7 @@ func newTopic(t *testing.T, partitions int) *topic {
 	server := testenv.StartKafka(t)
 	server.CreateTopic(kafkaTopic, partitions, nil)
 	return &topic{KafkaServer: server, t: t, options: ingest.KafkaOptions{
-		Brokers: server.Addrs(), Topic: kafkaTopic, Group: kafkaGroup, ClientID: "test", Retention: 24 * time.Hour, Log: testenv.Log(),
+		Brokers: server.Addrs(), Topic: kafkaTopic, Group: kafkaGroup, Retention: 24 * time.Hour, Log: testenv.Log(),
 	}}
 }
 
