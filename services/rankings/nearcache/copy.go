@@ -20,14 +20,17 @@ const (
 	copyRetry = time.Second
 )
 
-// copying is the copy of a part, as far as it was made.
+// copying is the copy of a part, as far as it was made. It ends if the part gets another one, or none.
 type copying struct {
-	part *part
-	// began is the part's count at the beginning. With another one the copy ends.
-	began  int
+	part   *part
 	behind models.Entry // the last entry that was copied
-	// rows are users whose entries are to be read again; nil in a copy of the whole part.
+	// rows are users whose entries are to be read again, while the part has all others; nil in a copy of
+	// the whole part.
 	rows []models.RowID
+	// ends is the id of the newest entry of the stream when the last page was read, "" before. A user who
+	// is raised during the copy may be on no page, and is in the stream before this entry. Guarded by the
+	// stream's lock.
+	ends string
 }
 
 // copyQueue holds copies that are to be made, one after the other; those of single users come
@@ -40,10 +43,10 @@ type copyQueue struct {
 
 func newCopyQueue() copyQueue { return copyQueue{added: make(chan struct{}, 1)} }
 
-// add adds a copy of a part. The part's stream is locked.
-func (q *copyQueue) add(p *part) {
-	job := &copying{part: p, began: p.began, behind: board.Top, rows: slices.Clone(p.lowered)}
-	q.push(job, job.rows != nil)
+// add adds a copy of a part, or of some of its users. The part's stream is locked, and followed.
+func (q *copyQueue) add(p *part, rows []models.RowID) {
+	p.copying = &copying{part: p, behind: board.Top, rows: rows}
+	q.push(p.copying, rows != nil)
 }
 
 func (q *copyQueue) push(job *copying, first bool) {
@@ -120,7 +123,7 @@ func (c *Cache) copyPage(ctx context.Context, job *copying) (more bool, err erro
 	defer cancel()
 	p, s := job.part, job.part.stream
 	s.Lock()
-	if !s.Following() || p.began != job.began {
+	if p.copying != job {
 		s.Unlock()
 		return false, nil
 	}
@@ -130,11 +133,11 @@ func (c *Cache) copyPage(ctx context.Context, job *copying) (more bool, err erro
 	entries, newest, more, err := c.readPage(ctx, job)
 	s.Lock()
 	defer s.Unlock()
-	if p.began != job.began || !s.Following() || err != nil {
+	if p.copying != job || err != nil {
 		return false, err
 	}
-	ends, _, err := s.expect(newest, c.o.Elapsed())
-	if err == nil && ends.before(from) {
+	_, err = s.expect(newest, c.o.Elapsed())
+	if err == nil && before(newest, from) {
 		err = changes.ErrLost // Redis went back to an earlier state
 	}
 	if err != nil {
@@ -143,7 +146,7 @@ func (c *Cache) copyPage(ctx context.Context, job *copying) (more bool, err erro
 	}
 	p.raise(entries)
 	if !more {
-		p.ends = ends
+		job.ends = newest
 		p.finish()
 		return false, nil
 	}

@@ -58,7 +58,7 @@ func (c *Cache) add(b *models.Bucket) {
 		p.stream.Lock()
 		p.stream.parts = append(p.stream.parts, p)
 		if p.stream.Following() {
-			c.copies.add(p)
+			c.copies.add(p, nil)
 		}
 		p.stream.Unlock()
 	}

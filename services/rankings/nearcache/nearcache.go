@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -192,7 +193,7 @@ func (c *Cache) Written(bucket *models.Bucket, shard int, newest string, entries
 	if !s.Following() {
 		return
 	}
-	_, read, err := s.expect(newest, c.o.Elapsed())
+	read, err := s.expect(newest, c.o.Elapsed())
 	if err != nil {
 		s.StartOver(err)
 		return
@@ -217,7 +218,7 @@ func (c *Cache) Written(bucket *models.Bucket, shard int, newest string, entries
 // empty removes the composites of a part. The stream is locked.
 func (c *Cache) empty(p *part) {
 	c.disbelieve(p)
-	p.lowered, p.members = nil, 0
+	p.members = 0
 	p.dropOrder()
 	p.table.clear(p.shard)
 }
@@ -228,21 +229,23 @@ const maxLowered = 5000
 
 // lower removes the composites of users of a part, and reads them again. The stream is locked.
 func (c *Cache) lower(p *part, users []models.RowID) {
-	if !p.copied.Load() && p.lowered == nil || len(p.lowered)+len(users) > maxLowered {
+	var again []models.RowID // those that are being read
+	if p.copying != nil {
+		again = p.copying.rows
+	}
+	if !p.copied.Load() && again == nil || len(again)+len(users) > maxLowered {
 		c.reset(p) // what is under way may have read them before
 		return
 	}
 	c.disbelieve(p)
-	p.lowered = append(p.lowered, users...)
 	p.remove(users)
-	c.copies.add(p)
+	c.copies.add(p, slices.Concat(again, users))
 }
 
 // disbelieve ends the copy of a part, and makes readers ask Redis that have begun to
 // read it. The stream is locked.
 func (c *Cache) disbelieve(p *part) {
-	p.began++
-	p.ends = entryID{}
+	p.copying = nil
 	p.copied.Store(false)
 	c.resets.Add(1)
 }
@@ -250,7 +253,7 @@ func (c *Cache) disbelieve(p *part) {
 // reset copies a part anew. The stream is locked.
 func (c *Cache) reset(p *part) {
 	c.empty(p)
-	c.copies.add(p)
+	c.copies.add(p, nil)
 }
 
 // setTables changes the tables by a function.

@@ -29,8 +29,9 @@ type order struct {
 	list orderlist.List
 	// complete reports that the list has all entries of the part.
 	complete bool
-	// gone reports that the list was dropped, for good.
+	// gone reports that the list was dropped, for good. The part has none then, or another one.
 	gone   bool
+	part   *part
 	budget *budget
 	taken  int64 // bytes of the budget
 	// waiting counts the changes that wait for the lock. While there are any, complete lets
@@ -61,6 +62,7 @@ func (o *order) change(fn func(*orderlist.List)) {
 
 // drop drops the list. It is locked.
 func (o *order) drop() {
+	o.part.order.CompareAndSwap(o, nil)
 	o.budget.used.Add(-o.taken)
 	o.list, o.complete, o.gone, o.taken = orderlist.List{}, false, true, 0
 }
@@ -122,7 +124,7 @@ func (p *part) remove(users []models.RowID) {
 
 // dropOrder drops the order list of the part, if there is one. The stream is locked.
 func (p *part) dropOrder() {
-	if o := p.order.Swap(nil); o != nil {
+	if o := p.order.Load(); o != nil {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.drop()
@@ -198,8 +200,7 @@ func (c *Cache) holdOrder(ctx context.Context, t *table) (room bool) {
 	var need int64
 	for _, p := range t.parts {
 		p.stream.Lock()
-		if o := p.order.Load(); o == nil || o.lost() {
-			p.dropOrder()
+		if p.order.Load() == nil {
 			lacking, need = append(lacking, p), need+int64(p.members)*orderlist.EntryBytes
 		}
 		p.stream.Unlock()
@@ -215,23 +216,16 @@ func (c *Cache) holdOrder(ctx context.Context, t *table) (room bool) {
 	return true
 }
 
-// lost reports whether the list was dropped because it had no room.
-func (o *order) lost() bool {
-	o.mu.RLock()
-	defer o.mu.RUnlock()
-	return o.gone
-}
-
-// makeOrder makes the order list of a part, if that is copied. Whoever changes the part meanwhile changes the list,
-// too, and waits for at most orderBatch entries to be inserted. What is inserted twice is there
-// once, so nothing needs to be remembered until the end.
+// makeOrder makes the order list of a part, if that is copied. Whoever changes the part meanwhile
+// changes the list, too, and waits for at most orderBatch entries to be inserted. What is inserted
+// twice is there once, so nothing needs to be remembered until the end.
 func (c *Cache) makeOrder(p *part) {
 	p.stream.Lock()
 	if !p.copied.Load() { // or not any more, or the table was dropped
 		p.stream.Unlock()
 		return
 	}
-	o := &order{budget: &c.orders}
+	o := &order{part: p, budget: &c.orders}
 	p.order.Store(o)
 	p.stream.Unlock()
 	batch := make([]models.RowID, 0, orderBatch)

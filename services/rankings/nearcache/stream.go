@@ -1,13 +1,11 @@
 package nearcache
 
 import (
-	"fmt"
-	"strconv"
+	"cmp"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"stepboard/models"
 	"stepboard/services/boards/board"
 	"stepboard/services/platform/changes"
 )
@@ -19,15 +17,15 @@ type stream struct {
 	*changes.Stream[board.ChangeStream, board.Change]
 	cache *Cache
 
-	last  entryID // of the entry that was read last
+	last  string // the id of the entry that was read last
 	parts []*part
 	// expected holds the ids of entries whose effects the tables have already, from
 	// copies or from this process's own writes, and when they were noted. If the stream
 	// goes on without one of them, Redis has lost it.
-	expected map[entryID]time.Time
+	expected map[string]time.Time
 	// read holds the ids of the entries that were read lately, and earlier those that were
 	// read before renewed.
-	read, earlier map[entryID]bool
+	read, earlier map[string]bool
 	renewed       time.Time
 }
 
@@ -48,53 +46,30 @@ type part struct {
 	// its stream, and that the stream was read up to the end of the copy.
 	copied atomic.Bool
 	// order holds the entries in ranking order; nil if there is no order list. It is set
-	// while the stream is locked.
+	// while the stream is locked, and removed while the list is.
 	order atomic.Pointer[order]
-	// members is how many users of the part have a composite. Guarded by the stream's lock.
+	// members is how many users of the part have a composite, and copying the copy that is under way;
+	// nil once copied is set, and while the stream is not followed. Guarded by the stream's lock.
 	members int
-	// lowered are users whose entries are being read again, while all others are copied.
-	// Guarded by the stream's lock.
-	lowered []models.RowID
-	// began counts how often the part was emptied, so that a copy that is under way
-	// ends. Guarded by the stream's lock.
-	began int
-	// ends is the newest entry of the stream when the copy's last page was read; zero
-	// while that was not read, and once copied is set. A user who is raised during the
-	// copy may be on no page, and is in the stream before this entry. Guarded by the
-	// stream's lock.
-	ends entryID
+	copying *copying
 }
 
-// entryID is the id of an entry of a stream. Ids of a stream rise.
-type entryID struct{ ms, seq uint64 }
-
-func (a entryID) before(b entryID) bool { return a.ms < b.ms || a.ms == b.ms && a.seq < b.seq }
-
-// parseID parses the id of an entry, such as 1763600000000-0.
-func parseID(text string) (id entryID, err error) {
-	ms, seq, ok := strings.Cut(text, "-")
-	if ok {
-		if id.ms, err = strconv.ParseUint(ms, 10, 64); err == nil {
-			id.seq, err = strconv.ParseUint(seq, 10, 64)
-		}
-	}
-	if !ok || err != nil {
-		return entryID{}, fmt.Errorf("%q is not the id of an entry of a stream", text)
-	}
-	return id, nil
+// before reports whether an entry of a stream was added before another one. Ids, such as
+// 1763600000000-0, rise.
+func before(a, b string) bool {
+	aMilli, aSequence, _ := strings.Cut(a, "-")
+	bMilli, bSequence, _ := strings.Cut(b, "-")
+	return cmp.Or(cmp.Compare(len(aMilli), len(bMilli)), cmp.Compare(aMilli, bMilli),
+		cmp.Compare(len(aSequence), len(bSequence)), cmp.Compare(aSequence, bSequence)) < 0
 }
 
 // Begin begins to follow the stream after an entry, and to copy its parts.
 func (s *stream) Begin(from changes.Place) error {
-	id, err := parseID(from.ID)
-	if err != nil {
-		return err
-	}
-	s.last, s.renewed = id, s.cache.o.Elapsed()
-	s.expected = make(map[entryID]time.Time)
-	s.read, s.earlier = map[entryID]bool{id: true}, nil
+	s.last, s.renewed = from.ID, s.cache.o.Elapsed()
+	s.expected = make(map[string]time.Time)
+	s.read, s.earlier = map[string]bool{from.ID: true}, nil
 	for _, p := range s.parts {
-		s.cache.copies.add(p)
+		s.cache.copies.add(p, nil)
 	}
 	return nil
 }
@@ -103,24 +78,16 @@ func (s *stream) Begin(from changes.Place) error {
 // is expected. The tables may then hold less or more than Redis.
 func (s *stream) Apply(page changes.Page[board.Change], sent time.Time) error {
 	if sent.Sub(s.renewed) > remembered {
-		s.read, s.earlier, s.renewed = map[entryID]bool{s.last: true}, s.read, sent
+		s.read, s.earlier, s.renewed = map[string]bool{s.last: true}, s.read, sent
 	}
 	for _, c := range page.Entries {
-		id, err := parseID(c.ID)
-		if err != nil {
-			return err
-		}
-		delete(s.expected, id)
-		s.read[id] = true
+		delete(s.expected, c.ID)
+		s.read[c.ID] = true
 		s.applyChange(c)
 	}
-	last, err := parseID(page.Last.ID)
-	if err != nil {
-		return err
-	}
-	s.last = last
+	s.last = page.Last.ID
 	for id, noted := range s.expected {
-		if !last.before(id) || page.Complete && noted.Before(sent) {
+		if !before(s.last, id) || page.Complete && noted.Before(sent) {
 			return changes.ErrLost
 		}
 	}
@@ -160,28 +127,25 @@ func (s *stream) applyChange(c board.Change) {
 }
 
 // expect notes that tables will hold the effects of an entry that was in the stream
-// before now. It returns changes.ErrLost if the stream was read past the entry without it, or
-// if that is not known any more. read reports that the entry was read.
-func (s *stream) expect(id string, now time.Time) (entry entryID, read bool, err error) {
-	entry, err = parseID(id)
+// before now. It returns changes.ErrLost if there is none, if the stream was read past the entry without
+// it, or if that is not known any more. read reports that the entry was read.
+func (s *stream) expect(id string, now time.Time) (read bool, err error) {
 	switch {
-	case err != nil: // the stream has no entries
-		return entry, false, changes.ErrLost
-	case s.read[entry] || s.earlier[entry]:
-		return entry, true, nil
-	case !s.last.before(entry):
-		return entry, false, changes.ErrLost
+	case s.read[id] || s.earlier[id]:
+		return true, nil
+	case id == "" || !before(s.last, id):
+		return false, changes.ErrLost
 	}
-	if _, ok := s.expected[entry]; !ok {
-		s.expected[entry] = now
+	if _, ok := s.expected[id]; !ok {
+		s.expected[id] = now
 	}
-	return entry, false, nil
+	return false, nil
 }
 
 // finish sets copied if the stream was read up to the end of the copy.
 func (p *part) finish() {
-	if p.ends != (entryID{}) && !p.stream.last.before(p.ends) {
-		p.ends, p.lowered = entryID{}, nil
+	if job := p.copying; job != nil && job.ends != "" && !before(p.stream.last, job.ends) {
+		p.copying = nil
 		p.copied.Store(true)
 	}
 }

@@ -65,11 +65,19 @@ func newTable(bucket *models.Bucket, budget *budget, now time.Time) *table {
 	return t
 }
 
+// stored returns the page of a user, nil if there is none.
+func (t *table) stored(user models.RowID) *page {
+	pages := *t.pages.Load()
+	if i := uint64(user) / pageUsers; i < uint64(len(pages)) {
+		return pages[i]
+	}
+	return nil
+}
+
 // composite returns a user's composite, 0 for a user without a score.
 func (t *table) composite(user models.RowID) models.Composite {
-	pages := *t.pages.Load()
-	if i := uint64(user) / pageUsers; i < uint64(len(pages)) && pages[i] != nil {
-		return models.Composite(pages[i][user%pageUsers].Load())
+	if p := t.stored(user); p != nil {
+		return models.Composite(p[user%pageUsers].Load())
 	}
 	return 0
 }
@@ -96,9 +104,8 @@ func (t *table) raise(e models.Entry) (before models.Composite, raised bool) {
 
 // remove removes a user's composite, and returns what it was.
 func (t *table) remove(user models.RowID) (before models.Composite) {
-	pages := *t.pages.Load()
-	if i := uint64(user) / pageUsers; i < uint64(len(pages)) && pages[i] != nil {
-		return models.Composite(pages[i][user%pageUsers].Swap(0))
+	if p := t.stored(user); p != nil {
+		return models.Composite(p[user%pageUsers].Swap(0))
 	}
 	return 0
 }
@@ -109,21 +116,20 @@ func (t *table) page(user models.RowID) *page {
 	if user < 1 || user > maxRow {
 		return nil
 	}
-	i := int(user / pageUsers)
-	if pages := *t.pages.Load(); i < len(pages) && pages[i] != nil {
-		return pages[i]
+	if p := t.stored(user); p != nil {
+		return p
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	pages := *t.pages.Load()
-	if i < len(pages) && pages[i] != nil {
-		return pages[i]
+	if p := t.stored(user); p != nil {
+		return p
 	}
 	if t.full.Load() || !t.budget.reserve(pageBytes) {
 		return nil
 	}
 	t.taken += pageBytes
 	// Readers have the old list, so it is not changed.
+	i, pages := int(user/pageUsers), *t.pages.Load()
 	grown := make([]*page, max(len(pages), i+1))
 	copy(grown, pages)
 	grown[i] = new(page)
@@ -180,34 +186,18 @@ func (t *table) release() {
 // complete: the earliest of theirs. It returns false if one of them is not. Without
 // users it is that of all shards.
 func (t *table) provenAt(users []models.RowID) (at time.Time, ok bool) {
-	if len(t.parts) == 1 || len(users) == 0 {
-		return earliest(t.parts)
-	}
 	var asked [maxShards / 64]uint64
-	for _, user := range users {
-		shard := t.bucket.Shard(user)
-		if asked[shard/64]&(1<<(shard%64)) != 0 {
+	some := len(t.parts) > 1 && len(users) > 0
+	if some {
+		for _, user := range users {
+			shard := t.bucket.Shard(user)
+			asked[shard/64] |= 1 << (shard % 64)
+		}
+	}
+	for shard, p := range t.parts {
+		if some && asked[shard/64]&(1<<(shard%64)) == 0 {
 			continue
 		}
-		asked[shard/64] |= 1 << (shard % 64)
-		proven, ok := earliest(t.parts[shard : shard+1])
-		if !ok {
-			return time.Time{}, false
-		}
-		if at.IsZero() || proven.Before(at) {
-			at = proven
-		}
-	}
-	return at, true
-}
-
-// maxShards is the largest number of shards of a bucket.
-const maxShards = 1024
-
-// earliest returns the earliest moment for which one of the parts is proven to be
-// complete. It returns false if one of them is not.
-func earliest(parts []*part) (at time.Time, ok bool) {
-	for _, p := range parts {
 		if !p.copied.Load() {
 			return time.Time{}, false
 		}
@@ -221,6 +211,9 @@ func earliest(parts []*part) (at time.Time, ok bool) {
 	}
 	return at, true
 }
+
+// maxShards is the largest number of shards of a bucket.
+const maxShards = 1024
 
 // bucketKey identifies a bucket.
 type bucketKey struct{ board, name string }
