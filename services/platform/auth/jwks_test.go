@@ -8,6 +8,8 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +20,7 @@ import (
 	"github.com/MicahParks/jwkset"
 	"github.com/golang-jwt/jwt/v5"
 
+	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/platform/auth"
 )
@@ -27,6 +30,7 @@ type issuer struct {
 	url     string
 	keys    jwkset.Storage
 	away    atomic.Bool
+	hang    atomic.Pointer[chan struct{}] // answers wait until it is closed; nil if they don't wait
 	fetches atomic.Int64
 }
 
@@ -35,6 +39,9 @@ func newIssuer(t *testing.T) *issuer {
 	i := &issuer{keys: jwkset.NewMemoryStorage()}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i.fetches.Add(1)
+		if hang := i.hang.Load(); hang != nil {
+			<-*hang
+		}
 		if i.away.Load() {
 			http.Error(w, "away", http.StatusBadGateway)
 			return
@@ -43,7 +50,7 @@ func newIssuer(t *testing.T) *issuer {
 		if err == nil {
 			_, err = w.Write(text)
 		}
-		if err != nil {
+		if err != nil && r.Context().Err() == nil {
 			t.Error(err)
 		}
 	}))
@@ -108,7 +115,12 @@ func TestKeySetAlgorithms(t *testing.T) {
 	i.publish(t, "rsa", rsaKey)
 	i.publish(t, "ec", ecKey)
 	i.publish(t, "ed", edKey)
+	der, err := x509.MarshalPKIXPublicKey(&rsaKey.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
 	v := i.verifier(t)
+	both := newVerifier(t, auth.VerifierConfig{Secret: secret, Keys: auth.NewKeySet(t.Context(), i.url, slog.New(slog.DiscardHandler))})
 	for _, tt := range []struct {
 		name, token string
 		ok          bool
@@ -120,15 +132,27 @@ func TestKeySetAlgorithms(t *testing.T) {
 		{"PS256", signedBy(t, jwt.SigningMethodPS256, "rsa", rsaKey), false},
 		{"the wrong key named", signedBy(t, jwt.SigningMethodES256, "rsa", ecKey), false},
 		{"another's key", signedBy(t, jwt.SigningMethodES256, "ec", newECKey(t)), false},
-		{"HS256", signedBy(t, jwt.SigningMethodHS256, "rsa", rsaKey.N.Bytes()), false},
+		{"HS256 by the modulus", signedBy(t, jwt.SigningMethodHS256, "rsa", rsaKey.N.Bytes()), false},
+		{"HS256 by the bytes of the key", signedBy(t, jwt.SigningMethodHS256, "rsa", der), false},
+		{"HS256 by the text of the key", signedBy(t, jwt.SigningMethodHS256, "rsa", pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})), false},
+		{"no signature", signedBy(t, jwt.SigningMethodNone, "rsa", jwt.UnsafeAllowNoneSignatureType), false},
 	} {
-		caller, err := v.Verify(tt.token)
-		switch {
-		case tt.ok && (err != nil || caller.User != "1001"):
-			t.Errorf("%s: %+v, %v", tt.name, caller, err)
-		case !tt.ok && models.CodeOf(err) != models.CodeUnauthenticated:
-			t.Errorf("%s: %+v, %v", tt.name, caller, err)
+		for what, v := range map[string]*auth.Verifier{"the JWKS": v, "the JWKS and a secret": both} {
+			caller, err := v.Verify(tt.token)
+			switch {
+			case tt.ok && (err != nil || caller.User != "1001" || caller.Expires.IsZero()):
+				t.Errorf("%s, by %s: %+v, %v", tt.name, what, caller, err)
+			case !tt.ok && models.CodeOf(err) != models.CodeUnauthenticated:
+				t.Errorf("%s, by %s: %+v, %v", tt.name, what, caller, err)
+			}
 		}
+	}
+	ofSecret := signedBy(t, jwt.SigningMethodHS256, "", secret)
+	if _, err := both.Verify(ofSecret); err != nil {
+		t.Errorf("a token of the secret: %v", err)
+	}
+	if _, err := v.Verify(ofSecret); models.CodeOf(err) != models.CodeUnauthenticated {
+		t.Errorf("a token of a secret that there is not: %v", err)
 	}
 }
 
@@ -173,6 +197,25 @@ func TestKeySetFetchesUnknownKeys(t *testing.T) {
 	}
 	if n := i.fetches.Load(); n > 3 { // a machine that stalls for ten seconds makes a third
 		t.Errorf("%d fetches, want 2", n)
+	}
+}
+
+// A request does not wait for an issuer that hangs.
+func TestKeySetWhileItsIssuerHangs(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	key := newECKey(t)
+	i.publish(t, "known", key)
+	v := i.verifier(t)
+	hang := make(chan struct{})
+	i.hang.Store(&hang)
+	defer close(hang)
+	if _, err := v.Verify(signedBy(t, jwt.SigningMethodES256, "unknown", key)); models.CodeOf(err) != models.CodeUnauthenticated {
+		t.Errorf("an unknown key: %v", err)
+	}
+	testenv.Eventually(t, "the issuer is asked", func() bool { return i.fetches.Load() == 2 })
+	if _, err := v.Verify(signedBy(t, jwt.SigningMethodES256, "known", key)); err != nil {
+		t.Errorf("a known key, while a fetch is under way: %v", err)
 	}
 }
 
