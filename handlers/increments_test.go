@@ -55,6 +55,8 @@ func TestAddIncrements(t *testing.T) {
 		{"an item of another type", "service", addIncrements, `{"increments":[` + gift + `,{"user_id":"2","delta":"x","event_id":"b"}]}`, nil, one,
 			`200 {"results":[` + applied + `,` + `{"event_id":"b","status":"rejected",…`},
 		{"a fraction", "service", addIncrements, `{"user_id":"1","delta":1.5,"event_id":"a"}`, nil, nil, "422 validation_failed: body.delta: must be a whole number"},
+		{"more than any score", "service", addIncrements, `{"user_id":"1","delta":99999999999999999999,"event_id":"a"}`, nil,
+			[]string{"Add gifts [{User:1 Amount:9223372036854775807 Result:false EventID:a OccurredAt:<nil>}]"}, "200 …"},
 		{"a single one without a delta", "service", addIncrements, `{"user_id":"1","event_id":"a"}`, nil, nil, "422 validation_failed: body.delta: is required, or score on boards that take the best"},
 		{"a result", "service", addIncrements, `{"user_id":"1","score":0,"event_id":"a"}`, nil,
 			[]string{"Add gifts [{User:1 Amount:0 Result:true EventID:a OccurredAt:<nil>}]"}, `200 {"results":[{"event_id":"a","status":"applied","score":0,…`},

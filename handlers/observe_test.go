@@ -124,13 +124,23 @@ func TestRequestsHaveADeadline(t *testing.T) {
 
 func TestSecurityHeaders(t *testing.T) {
 	t.Parallel()
-	got := send(t, newAPI(t, handlers.Config{History: history{&recorder{}}}), "1001", oneHistory, "").Header()
-	for name, want := range map[string]string{
-		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",
-		"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'", "Cache-Control": "no-store",
+	api := newAPI(t, handlers.Config{History: history{&recorder{}}})
+	for path, cache := range map[string]string{
+		"/v1/boards/steps/history": "no-store", "/v1/boards/steps/nix": "no-store", "/v1/nix": "no-store",
+		"/healthz": "", "/metrics": "", "/nix": "", "/openapi.json": "", "/": "no-cache", "/docs": "no-cache",
 	} {
-		if got.Get(name) != want {
-			t.Errorf("%s is %q, want %q", name, got.Get(name), want)
+		got := get(t, api, path, "Authorization", "Bearer 1001").Header()
+		for name, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY", "Cache-Control": cache,
+		} {
+			if values := got.Values(name); len(values) > 1 || got.Get(name) != want {
+				t.Errorf("%s: %s is %q, want %q", path, name, values, want)
+			}
+		}
+		policy := got.Get("Content-Security-Policy")
+		if path == oneHistory[len("GET "):] && policy != "default-src 'none'; frame-ancestors 'none'" ||
+			!strings.Contains(policy, "default-src '") || !strings.Contains(policy, "frame-ancestors 'none'") {
+			t.Errorf("%s has policy %q", path, policy)
 		}
 	}
 }

@@ -128,3 +128,72 @@ func query(parameters int) string {
 	}
 	return strings.TrimSuffix(b.String(), "&")
 }
+
+// Errors of a body have texts of the API and name the field.
+func TestErrorsOfBodies(t *testing.T) {
+	t.Parallel()
+	const (
+		ask, replace, upload = "POST /v1/friends/requests", "PUT /v1/users/1/friends", "POST /v1/boards/steps/scores"
+
+		invalid = "422 validation_failed: "
+		notJSON = "400 invalid_request: the body is not JSON, or names a key twice"
+		badID   = invalid + `body.user_id: expected string to be a user id: printable ASCII characters without spaces, and no path segment "." or ".."`
+		inList  = invalid + `body.friend_ids[1]: a user id is 1 to 128 printable ASCII characters without spaces, and has no path segment "." or ".."`
+	)
+	runCases(t, func(r *recorder) handlers.Config { return userCalls(t, r) }, []testCase{
+		{"an id that is none", "1001", ask, `{"user_id":"10 02"}`, nil, nil, badID},
+		{"another type", "1001", ask, `{"user_id":1e999}`, nil, nil, invalid + "body.user_id: has the wrong type"},
+		{"nothing", "1001", ask, ``, nil, nil, invalid + "body: is required"},
+		{"a key twice", "1001", ask, `{"user_id":"5","user_id":"6"}`, nil, nil, notJSON},
+		{"half an object", "1001", ask, `{"user_id":"5"`, nil, nil, notJSON},
+		{"two objects", "1001", ask, `{"user_id":"5"}{}`, nil, nil, notJSON},
+		{"no UTF-8", "1001", "PUT /v1/me", "{\"nickname\":\"\xff\"}", nil, nil, notJSON},
+		{"an id in a list that is none", "service", replace, `{"friend_ids":["2","é"]}`, nil, nil, inList},
+		{"no list", "service", replace, `{"friend_ids":null}`, nil, nil, invalid + "body.friend_ids: is required"},
+		{"a list twice", "service", replace, `{"friend_ids":["2"],"friend_ids":[]}`, nil, nil, notJSON},
+		{"a score twice", "1001", upload, `{"date":"2026-11-20","score":1,"score":2}`, nil, nil, notJSON},
+	})
+}
+
+// Whatever is wrong with the body of an upload, nothing of it reaches the service.
+func TestRefusedUploads(t *testing.T) {
+	t.Parallel()
+	const item = `{"date":"2026-11-20","score":1}`
+	score := func(text string) string { return `{"date":"2026-11-20","score":` + text + `}` }
+	date := func(text string) string { return `{"date":` + text + `,"score":1}` }
+	for want, bodies := range map[string][]string{
+		"400 invalid_request: ": {
+			`steps=5`, `{"date":"2026-11-20"`, item + item, "{\"date\":\"\xff\",\"score\":1}", `[`, score("NaN"), score("007"), `{"date":5`,
+			`{"scores":[{"date":"2026-11-20","score":1,"date":"2026-11-19"}]}`, `{"steps":1,"date":"2026-11-20","date":"2026-11-19"}`,
+		},
+		"422 validation_failed: ": {
+			`[]`, `null`, `{}`, `{"Date":"2026-11-20","score":1}`, `{"scores":[` + item + `,` + score("1.5") + `]}`,
+			score("null"), score(`"NaN"`), score("1e3"), score("[1]"), score(`1,"steps":2`),
+			date(`"2026-02-30"`), date(`"20.11.2026"`), date(`"2026-11-20T00:00:00Z"`), date("20261120"),
+		},
+	} {
+		for _, body := range bodies {
+			r := &recorder{}
+			if got := describe(t, send(t, newAPI(t, userCalls(t, r)), "1001", "POST /v1/boards/steps/scores", body)); !strings.HasPrefix(got, want) || r.calls != nil {
+				t.Errorf("%s: %s, %v, want %s", body, got, r.calls, want)
+			}
+		}
+	}
+}
+
+// A key with other letter case is an unknown key.
+func TestMistypedKeys(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ token, request, body, location string }{
+		{"1001", "POST /v1/friends/requests", `{"user_id":"3","USER_ID":"4"}`, "body.USER_ID"},
+		{"1001", "PUT /v1/me", `{"Nickname":"Eve"}`, "body.Nickname"},
+		{"service", "PUT /v1/users/1", `{"nickname":"Eve","avatar_Url":""}`, "body.avatar_Url"},
+		{"service", "PUT /v1/users/1/friends", `{"friend_ids":["2"],"friend_Ids":[]}`, "body.friend_Ids"},
+	} {
+		r := &recorder{}
+		got := send(t, newAPI(t, userCalls(t, r)), tt.token, tt.request, tt.body)
+		if text := got.Body.String(); got.Code != 422 || !strings.Contains(text, `"location":"`+tt.location+`"`) || r.calls != nil {
+			t.Errorf("%s: %d %s, %v", tt.body, got.Code, text, r.calls)
+		}
+	}
+}

@@ -1,9 +1,7 @@
 package e2e_test
 
 import (
-	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -68,99 +66,4 @@ func testIncrements(t *testing.T, env *testenv.Env) {
 			t.Errorf("standing %v", standing)
 		}
 	}
-}
-
-// A refused increment answers with the status of its error; in a list, the
-// error is that of the item.
-func TestRefusedIncrements(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, testRefusedIncrements)
-}
-
-func testRefusedIncrements(t *testing.T, env *testenv.Env) {
-	t.Helper()
-	s := newServer(t, env, withEvents)
-	const path = "/v1/boards/sprint/increments"
-	long := strings.Repeat("x", 65)
-	s.want(s.service("POST", path, harness.IncrementJSON(1, 900, "first")), 200, nil)
-	s.want(s.service("POST", path, harness.IncrementJSON(2, 1, strings.Repeat("x", 64))), 200, nil)
-	items := []struct {
-		item   string
-		status int
-		code   models.Code
-	}{
-		{`{"user_id":"1","score":5,"event_id":"b"}`, 422, models.CodeValidationFailed},
-		{`{"user_id":"1","score":5,"delta":5,"event_id":"b"}`, 422, models.CodeValidationFailed},
-		{`{"user_id":"1","delta":5,"event_id":"b","occurred_at":"2026-11-20T12:30:00Z"}`, 422, models.CodeOccurredAtInvalid},
-		{`{"user_id":"1","delta":5,"event_id":"b","occurred_at":"12:30"}`, 422, models.CodeValidationFailed},
-		{harness.IncrementJSON(1, -5, "b"), 422, models.CodeValidationFailed},
-		{`{"user_id":"1","delta":1.5,"event_id":"b"}`, 422, models.CodeValidationFailed},
-		{`{"user_id":"1","delta":1e2,"event_id":"b"}`, 422, models.CodeValidationFailed},
-		{`{"user_id":"1","delta":"5","event_id":"b"}`, 422, models.CodeValidationFailed},
-		{`{"user_id":"1","delta":99999999999999999999,"event_id":"b"}`, 422, models.CodeScoreOutOfRange},
-		{harness.IncrementJSON(1, 101, "b"), 422, models.CodeScoreOutOfRange},
-		{harness.IncrementJSON(3, 1001, "b"), 422, models.CodeScoreOutOfRange},
-		{harness.IncrementJSON(1, 1, long), 422, models.CodeValidationFailed},
-		{harness.IncrementJSON(1, 1, ""), 422, models.CodeValidationFailed},
-		{`{"user_id":"1","delta":1,"event_id":"a\u0007b"}`, 422, models.CodeValidationFailed},
-		{`{"user_id":"1","delta":1,"event_id":"a b"}`, 422, models.CodeValidationFailed},
-		{`{"user_id":"1","delta":1,"event_id":"é"}`, 422, models.CodeValidationFailed},
-		{`{"user_id":"1","delta":1,"event_id":7}`, 422, models.CodeValidationFailed},
-		{`{"user_id":"1","delta":1}`, 422, models.CodeValidationFailed},
-		{`{"user_id":"1","event_id":"b"}`, 422, models.CodeValidationFailed},
-		{`{"delta":1,"event_id":"b"}`, 422, models.CodeValidationFailed},
-		{`{"user_id":"0 1","delta":1,"event_id":"b"}`, 422, models.CodeValidationFailed},
-		{`{"user_id":1,"delta":1,"event_id":"b"}`, 422, models.CodeValidationFailed},
-		{`{"user_id":"1","delta":1,"event_id":"b","date":"2026-11-20"}`, 422, models.CodeValidationFailed},
-		{harness.IncrementJSON(1, 899, "first"), 409, models.CodeEventIDConflict},
-		{harness.IncrementJSON(2, 900, "first"), 409, models.CodeEventIDConflict},
-	}
-	list := make([]string, 0, len(items)+1)
-	for _, tt := range items {
-		s.refuse(s.service("POST", path, tt.item), tt.status, tt.code)
-		list = append(list, tt.item)
-	}
-	list = append(list, harness.IncrementJSON(1, 100, "last"))
-	var got harness.IncrementResults
-	s.want(s.service("POST", path, harness.IncrementsJSON(list...)), 200, &got)
-	if len(got.Results) != len(list) {
-		t.Fatalf("%d results", len(got.Results))
-	}
-	for i, tt := range items {
-		if r := got.Results[i]; r.Status != "rejected" || r.Code != tt.code || r.Detail == "" || r.Score != nil {
-			t.Errorf("%s: %+v, want %s", tt.item, r, tt.code)
-		}
-	}
-	if diff := cmp.Diff("last applied 1000 13:00:00.000", got.Results[len(items)].Brief()); diff != "" {
-		t.Error(diff)
-	}
-
-	many := make([]string, 1001)
-	for i := range many {
-		many[i] = harness.IncrementJSON(5, 1, fmt.Sprint("m-", i))
-	}
-	for body, want := range map[string]models.Code{
-		`{"increments":[]}`:   models.CodeValidationFailed,
-		`{}`:                  models.CodeValidationFailed,
-		`[]`:                  models.CodeValidationFailed,
-		`{"increments":null}`: models.CodeValidationFailed,
-		harness.IncrementsJSON(harness.IncrementJSON(1, 1, "c"))[:20]:     models.CodeInvalidRequest,
-		`{"user_id":"1","user_id":"1","delta":1}`:                         models.CodeInvalidRequest,
-		harness.IncrementsJSON(many...):                                   models.CodeValidationFailed,
-		`{"increments":[],"user_id":"1","delta":1}`:                       models.CodeValidationFailed,
-		`{"increments":[` + harness.IncrementJSON(1, 1, "c") + `],"a":1}`: models.CodeValidationFailed,
-	} {
-		if a := s.service("POST", path, body); a.code() != want {
-			t.Errorf("%.50s: %d %s", body, a.status, a.body)
-		}
-	}
-	s.want(s.service("POST", path, harness.IncrementsJSON(many[:1000]...)), 200, &got)
-	if last := got.Results[999]; last.Status != "applied" || *last.Score != 1000 {
-		t.Errorf("the last of 1,000: %+v", last)
-	}
-
-	s.refuse(s.as("1", "POST", path, harness.IncrementJSON(1, 1, "d")), 403, models.CodeForbidden)
-	s.refuse(s.service("POST", "/v1/boards/nix/increments", harness.IncrementJSON(1, 1, "d")), 404, models.CodeBoardNotFound)
-	s.refuse(s.service("POST", "/v1/boards/steps/increments", harness.IncrementJSON(1, 1, "d")), 409, models.CodeBoardKind)
-	s.refuse(s.service("POST", "/v1/boards/steps/increments", harness.IncrementsJSON(harness.IncrementJSON(1, 1, "d"))), 409, models.CodeBoardKind)
 }
