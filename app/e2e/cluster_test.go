@@ -64,7 +64,6 @@ func testContract(t *testing.T, shards int, use func(*config.Redis)) {
 	tests := map[string]func(*testing.T, *testenv.Env){
 		"every operation":             testOperations,
 		"parameters that are refused": testRefusedParameters,
-		"friends":                     testFriendsOverHTTP,
 		"a ranking":                   testRankingOverHTTP,
 		"outside":                     testPathsOutsideTheAPI,
 		"history":                     testHistoryOverHTTP,
@@ -83,7 +82,6 @@ func testContract(t *testing.T, shards int, use func(*config.Redis)) {
 		"boards defined at runtime":   testBoardsDefinedWhileRunning,
 		"a stream":                    testStream,
 		"the limit of a user":         testLimitOfAUser,
-		"the limit of an address":     testLimitOfAnAddress,
 	}
 	// What is tried always calls every operation once, reads and writes boards, archives, and loses Redis.
 	always := []string{"every operation", "a ranking", "archives", "redis away"}

@@ -140,27 +140,6 @@ func TestRevokedAddresses(t *testing.T) {
 	}
 }
 
-// Wrong keys are limited by network, and neither users nor their codes of invitation suffer from it.
-func TestGuessedKeys(t *testing.T) {
-	t.Parallel()
-	env := testenv.Real(t)
-	env.Config.Limits.AddressPerMinute = 20
-	s := newServer(t, env)
-	made := s.addAddress("ann")
-	s.want(s.call("", "POST", made.Path, `{"date":"2026-11-20","score":1}`), http.StatusOK, nil)
-	refused := 0
-	for range 60 {
-		if a := s.call("", "POST", "/v1/in/sb_"+strings.Repeat("a", 32), nil); a.status == http.StatusTooManyRequests {
-			refused++
-		}
-	}
-	if refused < 30 {
-		t.Errorf("%d of 60 guesses are refused", refused)
-	}
-	s.want(s.call("", "POST", made.Path, `{"date":"2026-11-20","score":1}`), http.StatusOK, nil)
-	s.want(s.as("ben", "POST", "/v1/friends/join", `{"invite_code":"AAAAAAAAAAAAAAAA"}`), http.StatusNotFound, nil)
-}
-
 // No backup that is restored brings a revoked address back, whether the database that it replaces is
 // there or a file says what was revoked. The database of a folder has no key.
 func TestARestoreRevivesNoAddress(t *testing.T) {

@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -61,20 +60,6 @@ func testRefusedParameters(t *testing.T, env *testenv.Env) {
 		}
 	}
 	s.want(s.as("1", "GET", "/v1/boards/steps/me?date=0001-01-01", nil), http.StatusOK, nil)
-}
-
-// escape returns a text as a segment of a path, with every byte percent-encoded that
-// is not a letter or a digit.
-func escape(text string) string {
-	var b strings.Builder
-	for i := range len(text) {
-		if c := text[i]; c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	return b.String()
 }
 
 // A body that ends too early is the client's error, not the service's.
