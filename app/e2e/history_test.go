@@ -15,6 +15,9 @@ import (
 	"stepboard/models"
 )
 
+// hotDays is how many days after its own a day stays in Redis.
+const hotDays = 3
+
 // history is the answer of the call.
 type history struct {
 	Entries []historyEntry `json:"entries"`

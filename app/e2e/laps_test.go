@@ -383,6 +383,17 @@ func TestLapsMirrorSteps(t *testing.T) {
 	})
 }
 
+// importedLines is an importer.Report of a file without bad lines.
+type importedLines struct{ t *testing.T }
+
+func (importedLines) Line()    {}
+func (importedLines) Done(int) {}
+func (r importedLines) BadLine(number int, reason error) error {
+	return fmt.Errorf("line %d: %w", number, reason)
+}
+func (importedLines) Note(int, string)               {}
+func (r importedLines) Warn(number int, what string) { r.t.Errorf("line %d: %s", number, what) }
+
 // imports imports an archived day on both boards, of which one line is better than what the day has.
 func (s *twoBoards) imports() {
 	s.t.Helper()
