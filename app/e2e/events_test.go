@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"stepboard/app"
 	"stepboard/app/e2e/harness"
 	"stepboard/config"
@@ -26,51 +24,6 @@ func withEvents(cfg *config.Config) {
 	gifts.Start, gifts.End = giftsStart, giftsStart.AddDate(0, 0, 92)
 	sprint.Start, sprint.End = giftsStart, giftsStart.Add(2*time.Hour)
 	cfg.Boards = append(cfg.Boards, gifts, sprint, board("active", "rolling", 1000))
-}
-
-// Outside its time an event accepts no new increment, but still answers
-// repeated ones.
-func TestEventOpens(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, testEventOpens)
-}
-
-func testEventOpens(t *testing.T, env *testenv.Env) {
-	t.Helper()
-	s := newServer(t, env, withEvents)
-	const path = "/v1/boards/sprint/increments"
-	env.Clock.Set(giftsStart.Add(-time.Millisecond))
-	s.refuse(s.service("POST", path, harness.IncrementJSON(1, 5, "early")), 422, models.CodeEventNotOpen)
-	var before models.Ranking
-	s.want(s.as("1", "GET", "/v1/boards/sprint/top", nil), 200, &before)
-	if len(before.Entries) != 0 || before.Final {
-		t.Errorf("before its start: %+v", before)
-	}
-	env.Clock.Set(giftsStart)
-	s.want(s.service("POST", path, harness.IncrementJSON(1, 5, "first")), 200, nil)
-	env.Clock.Set(giftsStart.Add(2*time.Hour - time.Millisecond))
-	s.want(s.service("POST", path, harness.IncrementJSON(2, 5, "last")), 200, nil)
-	env.Clock.Set(giftsStart.Add(2 * time.Hour))
-	s.refuse(s.service("POST", path, harness.IncrementJSON(3, 5, "late")), 422, models.CodeEventNotOpen)
-	var got harness.IncrementResults
-	s.want(s.service("POST", path, harness.IncrementsJSON(harness.IncrementJSON(3, 5, "late"), harness.IncrementJSON(2, 5, "last"), harness.IncrementJSON(2, 6, "last"))), 200, &got)
-	if diff := cmp.Diff([]string{
-		"late rejected event_not_open", "last duplicate 5 13:59:59.999", "last rejected event_id_conflict",
-	}, got.Brief()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	s.want(s.service("POST", path, harness.IncrementJSON(1, 5, "first")), 200, &got)
-	if diff := cmp.Diff([]string{"first duplicate 5 12:00:00.000"}, got.Brief()); diff != "" {
-		t.Error(diff)
-	}
-	var after models.Ranking
-	testenv.Eventually(t, "the ledger is found to be complete, and the event final", func() bool {
-		s.want(s.as("1", "GET", "/v1/boards/sprint/top", nil), 200, &after)
-		return after.Final
-	})
-	if diff := cmp.Diff([]string{"1. 1: 5 at 12:00:00.000", "2. 2: 5 at 13:59:59.999"}, rankLines(after)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
 }
 
 // Redis is emptied while the service is stopped, after the end of an event. As long as the board
@@ -114,80 +67,4 @@ func TestNothingIsFinalThatIsNotWhole(t *testing.T) {
 	start("with the job", app.AllRoles(), func(s *server) {
 		testenv.Eventually(t, "the event is final", func() bool { return top(s).Final })
 	})
-}
-
-// Users who reach the same score in the same tick are ordered by the text of their
-// row ids, the greatest first. The order is the same while the event runs, after
-// its end, and in the archive.
-func TestTiesForAPrize(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, testTiesForAPrize)
-}
-
-func testTiesForAPrize(t *testing.T, env *testenv.Env) {
-	t.Helper()
-	testenv.NumberUsers(t, env, 100)
-	s := newServer(t, env, withEvents)
-	s.waitForStartJobs() // the archive job must not see the clock of the first event's end
-	for _, tt := range []struct {
-		board string
-		end   time.Time
-		// A time that is later by sooner falls into the same tick; one that is
-		// later by later does not.
-		sooner, later time.Duration
-	}{
-		{"sprint", giftsStart.Add(2 * time.Hour), 0, time.Millisecond},
-		{"gifts", giftsStart.AddDate(0, 0, 92), 999 * time.Millisecond, time.Second},
-	} {
-		env.Clock.Set(testenv.Noon)
-		path := "/v1/boards/" + tt.board
-		n := 0
-		give := func(user int) {
-			n++
-			s.want(s.service("POST", path+"/increments", harness.IncrementJSON(user, 100, fmt.Sprint("p-", n))), 200, nil)
-		}
-		give(10)
-		env.Clock.Advance(tt.sooner)
-		give(9)
-		give(100)
-		env.Clock.Advance(tt.later)
-		give(99)
-		want := testenv.IDs(9, 100, 10, 99)
-		order := func() models.Ranking {
-			var r models.Ranking
-			s.want(s.as("10", "GET", path+"/top", nil), 200, &r)
-			var users []models.UserID
-			for _, e := range r.Entries {
-				users = append(users, e.User)
-			}
-			if diff := cmp.Diff(want, users); diff != "" {
-				t.Errorf("%s, %s, final=%t (-want +got):\n%s", tt.board, r.Source, r.Final, diff)
-			}
-			return r
-		}
-		hot := order()
-		env.Clock.Set(tt.end)
-		final := order()
-		testenv.Eventually(t, "the ledger is found to be complete", func() bool {
-			final = order()
-			return final.Final
-		})
-		bucket := testenv.Must(s.app.Catalog.Buckets.Load(t.Context(), tt.board, "event"))
-		env.Clock.Set(tt.end.AddDate(0, 0, 3).Add(time.Hour - time.Millisecond))
-		if _, err := s.app.Archive.Archive(t.Context(), bucket, func(int64) {}); models.CodeOf(err) != models.CodeBucketHot {
-			t.Errorf("%s before its time: %v", tt.board, err)
-		}
-		env.Clock.Advance(time.Millisecond)
-		testenv.Must(s.app.Archive.Archive(t.Context(), bucket, func(int64) {}))
-		archived := order()
-		if hot.Final || !final.Final || !archived.Final || final.Source != models.SourceHot || archived.Source != models.SourceArchive {
-			t.Errorf("%s: hot %t %s, final %t %s, archived %t %s", tt.board, hot.Final, hot.Source, final.Final, final.Source, archived.Final, archived.Source)
-		}
-		if diff := cmp.Diff(hot.Entries, archived.Entries); diff != "" {
-			t.Errorf("%s (-hot +archived):\n%s", tt.board, diff)
-		}
-		if diff := cmp.Diff(hot.Me, archived.Me); diff != "" {
-			t.Errorf("%s (-hot +archived):\n%s", tt.board, diff)
-		}
-	}
 }

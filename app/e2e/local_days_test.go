@@ -99,39 +99,6 @@ func TestPagesOfALocalDay(t *testing.T) {
 	}
 }
 
-// A local day takes uploads until the open days after its end at UTC−12, and is
-// archived after that.
-func TestArchiveOfALocalDay(t *testing.T) {
-	t.Parallel()
-	env := testenv.Real(t)
-	s := newServer(t, env, withLocalDays)
-	s.waitForStartJobs()
-	d := models.DateOf(testenv.Noon)
-	closes := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) // the end of the 22nd at UTC−12
-	env.Clock.Set(closes.Add(-time.Second))
-	s.want(s.as("1", "POST", "/v1/boards/steps/scores", totalOf(d, 500)), 200, nil)
-	env.Clock.Set(closes)
-	s.refuse(s.as("1", "POST", "/v1/boards/steps/scores", totalOf(d, 501)), 422, models.CodeDateClosed)
-	due := closes.Add(25 * time.Hour) // hot for another day, and an hour for late clocks
-	env.Clock.Set(due.Add(-time.Second))
-	if got := s.stepsDue(); len(got) != 0 {
-		t.Errorf("due too early: %+v", got[0])
-	}
-	env.Clock.Set(due)
-	buckets := s.stepsDue()
-	if len(buckets) != 1 || buckets[0].Day != d {
-		t.Fatalf("%d days are due, want %v", len(buckets), d)
-	}
-	if run, err := s.app.Archive.Archive(t.Context(), buckets[0], func(int64) {}); err != nil || run.Entries != 1 {
-		t.Errorf("archived %+v, %v", run, err)
-	}
-	var r models.Ranking
-	s.want(s.as("1", "GET", fmt.Sprintf("/v1/boards/steps/friends?date=%v", d), nil), 200, &r)
-	if r.Source != models.SourceArchive || !r.Final || r.Me == nil || r.Me.Score != 500 || r.Me.ReachedAt.Time() != closes.Add(-time.Second) {
-		t.Errorf("archived as %+v", r)
-	}
-}
-
 // A stream goes on to the next day at the watcher's own midnight.
 func TestStreamAtTheMidnightOfALocalBoard(t *testing.T) {
 	t.Parallel()
@@ -160,4 +127,9 @@ func TestStreamAtTheMidnightOfALocalBoard(t *testing.T) {
 	if r := east.ranking(); *r.Date != "2026-11-21" || scores(r) != "1:7" {
 		t.Errorf("the east goes on with %+v", r)
 	}
+}
+
+// totalOf returns the body of an upload for a day.
+func totalOf(d models.Date, score int64) string {
+	return fmt.Sprintf(`{"date":"%v","score":%d}`, d, score)
 }

@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"encoding/json"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,9 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
-	"stepboard/models"
 )
 
 // Every route is described, with its errors as problems.
@@ -391,39 +388,5 @@ func TestOpenAPIListsTheStatuses(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
-// A call that does not fit the board's kind answers with a status that its
-// description lists.
-func TestOpenAPIListsTheBoardsKind(t *testing.T) {
-	t.Parallel()
-	s := newServer(t, testenv.Local(t), withEvents)
-	spec := s.openAPI()
-	for _, c := range []struct{ method, call, board, query, body string }{
-		{"POST", "scores", "gifts", "", `{"date":"2026-11-20","score":1}`},
-		{"POST", "scores/batch", "gifts", "", `{"scores":[{"user_id":"1","date":"2026-11-20","score":1}]}`},
-		{"POST", "increments", "steps", "", harness.IncrementsJSON(harness.IncrementJSON(1, 1, "a"))},
-		{"GET", "friends", "gifts", "?date=2026-11-20", ""},
-		{"GET", "friends/absent", "gifts", "?date=2026-11-20", ""},
-		{"GET", "top", "gifts", "?date=2026-11-20", ""},
-		{"GET", "around", "active", "?date=2026-11-20", ""},
-		{"GET", "me", "active", "?date=2026-11-20", ""},
-		{"GET", "me/explain", "gifts", "", ""},
-		{"GET", "history", "gifts", "", ""},
-	} {
-		var body any
-		if c.body != "" {
-			body = c.body
-		}
-		path := "/v1/boards/" + c.board + "/" + c.call + c.query
-		if c.call == "scores/batch" || c.call == "increments" {
-			s.refuse(s.service(c.method, path, body), http.StatusConflict, models.CodeBoardKind)
-		} else {
-			s.refuse(s.as("1", c.method, path, body), http.StatusConflict, models.CodeBoardKind)
-		}
-		if _, ok := spec.Paths["/v1/boards/{board}/"+c.call][strings.ToLower(c.method)].Responses["409"]; !ok {
-			t.Errorf("%s %s does not list 409", c.method, c.call)
-		}
 	}
 }
