@@ -2,6 +2,7 @@ package handlers_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"stepboard/handlers"
@@ -86,6 +87,9 @@ func TestIncrementsIncludeMe(t *testing.T) {
 	})
 	runCases(t, fake([]ledger.Result{{EventID: "a", Status: ledger.Applied, Score: 5, ReachedAt: models.TimestampOf(noon), Unraised: true}}), []testCase{
 		{"one that the board lacks", "service", request, gift, nil, []string{add}, applied + "null}"},
+	})
+	runCases(t, fake([]ledger.Result{{EventID: "a", Status: ledger.Duplicate, Score: 5, ReachedAt: models.TimestampOf(noon)}}), []testCase{
+		{"a duplicate", "service", request, gift, nil, []string{add, me}, strings.Replace(applied, "applied", "duplicate", 1) + noPlace + "}"},
 	})
 	runCases(t, fake([]ledger.Result{{EventID: "a", Status: ledger.Rejected, Err: models.Errorf(models.CodeEventNotOpen, "it is over")}}), []testCase{
 		{"a rejected one", "service", request, gift, nil, []string{add}, "422 event_not_open: it is over"},

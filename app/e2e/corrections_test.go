@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"stepboard/app/e2e/harness"
-	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/platform/auth"
 )
 
 // correction is a correction as the API shows it.
@@ -182,109 +180,6 @@ func (s *server) days(user models.UserID) string {
 		list = append(list, fmt.Sprintf("%s:%d", d.Date, d.Score))
 	}
 	return strings.Join(list, " ")
-}
-
-// Friend rankings from memory are corrected as those from Redis are, and have the score
-// back once the correction is lifted.
-func TestCorrectionsFromMemory(t *testing.T) {
-	t.Parallel()
-	env := testenv.Real(t)
-	memory := func(c *config.Config) { c.Boards[0].ChangeStream, c.Rankings.MaxStaleness = true, time.Second }
-	env.Clock.Set(testenv.Noon.Add(-24 * time.Hour))
-	s, other := newServer(t, env, memory), newServer(t, env, memory)
-	s.want(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2"]}`), http.StatusOK, nil)
-	s.uploadDay(harness.NoonDay, map[models.UserID]int{"1": 3000, "2": 98_800})
-	const friends = "/v1/boards/steps/friends"
-	shows := func(what string, s *server, want string) {
-		t.Helper()
-		testenv.Eventually(t, what, func() bool {
-			before := s.fromMemory()
-			return s.ranked(friends) == want && s.fromMemory() != before
-		})
-	}
-	shows("the scores are in memory", s, "2:98800 1:3000")
-	shows("the scores are in the other's memory", other, "2:98800 1:3000")
-	c := s.correct(`{"board":"steps","date":"2026-11-20","user_id":"2","kind":"set","score":10,"reason":"shaken"}`)
-	s.check("at once", s.ranked(friends), "1:3000 2:10")
-	shows("the corrected score is in memory", s, "1:3000 2:10")
-	shows("the corrected score is in the other's memory", other, "1:3000 2:10")
-	testenv.Eventually(t, "the other process knows of the correction", func() bool { return other.app.Corrections.Held() == 1 })
-	for _, p := range []*server{s, other} {
-		p.want(p.as("2", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":99000}`), http.StatusOK, nil)
-		p.check("after a report", p.ranked(friends), "1:3000 2:10")
-	}
-	s.lift(c)
-	shows("the score is back", s, "2:99000 1:3000")
-	shows("the score is back in the other", other, "2:99000 1:3000")
-}
-
-// Only operators make corrections; what they can't do is answered with its code, and a dry
-// run changes nothing.
-func TestCorrectionsOverHTTP(t *testing.T) {
-	t.Parallel()
-	env := testenv.Real(t)
-	s := newServer(t, env)
-	s.waitForStartJobs()
-	s.uploadDay(harness.NoonDay, map[models.UserID]int{"1": 3000})
-	body := func(more string) string { return `{"board":"steps","user_id":"1","reason":"r",` + more + `}` }
-	exclude := body(`"date":"2026-11-20","kind":"exclude"`)
-	for _, bearer := range []string{harness.Token(t, "1", ""), harness.Token(t, "1", auth.ScopeService)} {
-		s.refuse(s.call(bearer, "POST", correctionsPath, exclude), 403, models.CodeForbidden)
-		s.refuse(s.call(bearer, "GET", correctionsPath, nil), 403, models.CodeForbidden)
-		s.refuse(s.call(bearer, "POST", correctionsPath+"/1/lift", `{"reason":"r"}`), 403, models.CodeForbidden)
-	}
-	for _, tt := range []struct {
-		body   string
-		status int
-		code   models.Code
-	}{
-		{body(`"date":"2026-11-20","kind":"set","score":3001`), 422, models.CodeCorrectionRaises},
-		{body(`"date":"2026-11-20","kind":"set"`), 422, models.CodeValidationFailed},
-		{body(`"date":"20.11.2026","kind":"exclude"`), 422, models.CodeValidationFailed},
-		{body(`"date":"2026-11-21","kind":"exclude"`), 422, models.CodeDateInFuture},
-		{body(`"date":"2026-01-01","kind":"exclude"`), 404, models.CodeNotFound},
-		{`{"board":"none","user_id":"1","reason":"r","kind":"exclude"}`, 404, models.CodeBoardNotFound},
-		{`{"board":"steps","user_id":"9","reason":"r","kind":"exclude"}`, 404, models.CodeUserNotFound},
-		{`{"board":"steps","user_id":"1","reason":"","kind":"exclude"}`, 422, models.CodeValidationFailed},
-		{`{`, 400, models.CodeInvalidRequest},
-	} {
-		s.refuse(s.admin("POST", correctionsPath, tt.body), tt.status, tt.code)
-	}
-	s.refuse(s.admin("POST", correctionsPath+"/7/lift", `{"reason":"r"}`), 404, models.CodeNotFound)
-
-	var would correction
-	s.read(s.admin("POST", correctionsPath+"?dry_run=true", exclude), http.StatusOK, &would)
-	if would.ID != nil || *would.Before != 3000 {
-		t.Errorf("would make %+v", would)
-	}
-	s.check("after a dry run", s.standing("1", ""), "3000 1 1 -")
-	c := s.correct("%s", exclude)
-	s.refuse(s.admin("POST", correctionsPath, exclude), 409, models.CodeCorrectionExists)
-	s.read(s.admin("POST", correctionsPath+"/"+*c.ID+"/lift?dry_run=true", `{"reason":"r"}`), http.StatusOK, &would)
-	s.check("after a dry run of lifting", s.standing("1", ""), "- - - excluded")
-	s.lift(c)
-	second := s.correct("%s", exclude)
-	list := func(query string) (ids string, next *string) {
-		t.Helper()
-		var page struct {
-			Corrections []correction
-			NextCursor  *string `json:"next_cursor"`
-		}
-		s.read(s.admin("GET", correctionsPath+query, nil), http.StatusOK, &page)
-		for _, c := range page.Corrections {
-			ids += *c.ID + " "
-		}
-		return ids, page.NextCursor
-	}
-	first, next := list("?limit=1&user_id=1&board=steps")
-	rest, end := list("?limit=1&user_id=1&board=steps&cursor=" + *next)
-	if first != *second.ID+" " || rest != *c.ID+" " || end != nil {
-		t.Errorf("pages %q and %q", first, rest)
-	}
-	s.refuse(s.admin("GET", correctionsPath+"?limit=1&cursor="+*next, nil), 400, models.CodeInvalidCursor)
-	if active, _ := list("?active=true"); active != *second.ID+" " {
-		t.Errorf("active are %q", active)
-	}
 }
 
 // The commands make the same corrections without a running service.

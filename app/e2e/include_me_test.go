@@ -150,49 +150,6 @@ func TestIncludeMe(t *testing.T) {
 	})
 }
 
-// A duplicate's answer has the present place, after the event's end, too.
-func TestIncludeMeOfADuplicate(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newServer(t, env, withEvents)
-		give := func(user, delta int, id string) *ownPlace {
-			t.Helper()
-			return included(t, s.service("POST", "/v1/boards/sprint/increments?include=me", harness.IncrementJSON(user, delta, id)), http.StatusOK)
-		}
-		give(1, 5, "a")
-		give(1, 2, "b")
-		give(2, 9, "c")
-		for _, at := range []time.Time{env.Clock.Now(), giftsStart.Add(2 * time.Hour), giftsStart.AddDate(0, 0, 30)} {
-			env.Clock.Set(at)
-			if me := give(1, 5, "a"); me == nil || me.Score != 7 || me.GlobalRank != 2 || me.GlobalTotal != 2 {
-				t.Errorf("at %v: %+v", at, me)
-			}
-		}
-		s.refuse(s.service("POST", "/v1/boards/sprint/increments?include=me", harness.IncrementJSON(1, 5, "d")), 422, models.CodeEventNotOpen)
-		s.refuse(s.service("POST", "/v1/boards/gifts/increments?include=me", harness.IncrementsJSON(harness.IncrementJSON(1, 5, "a"))), 422, models.CodeValidationFailed)
-		var top models.Ranking
-		s.want(s.as("1", "GET", "/v1/boards/gifts/top", nil), 200, &top)
-		if top.Total != 0 {
-			t.Errorf("a refused list was counted: %+v", top)
-		}
-	})
-}
-
-// The place after an upload that is queued is null, and that after an increment is not.
-func TestIncludeMeOfQueuedUploads(t *testing.T) {
-	t.Parallel()
-	s := newServer(t, testenv.Real(t), withEvents, func(c *config.Config) { c.Ingest.Mode = "redis" })
-	got := s.as("1", "POST", "/v1/boards/steps/scores?include=me", `{"date":"2026-11-20","score":5}`)
-	if me := included(t, got, http.StatusAccepted); me != nil {
-		t.Errorf("%s", got.body)
-	}
-	testenv.Eventually(t, "the place comes with an answer", func() bool { // it is null where reading it takes too long
-		got = s.service("POST", "/v1/boards/gifts/increments?include=me", harness.IncrementJSON(1, 5, "a"))
-		me := included(t, got, http.StatusOK)
-		return me != nil && me.Score == 5
-	})
-}
-
 // A Redis that hangs once it has taken an upload does not hold up its answer: the upload is
 // accepted, and the place is null. An increment that has not reached a Redis that hangs is counted,
 // and its place is null, too.

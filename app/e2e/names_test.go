@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -76,45 +75,4 @@ func TestNamesWithoutPostgres(t *testing.T) {
 	}
 	link.Start()
 	testenv.Eventually(t, "new users upload again", func() bool { return upload(far, "new").status == http.StatusOK })
-}
-
-// A friend ranking makes two round trips to Redis if the process has the names, and a
-// third one for all the names of a page that it lacks. It asks Postgres for nobody who
-// was shown before, by whatever process.
-func TestRoundTripsOfNames(t *testing.T) {
-	t.Parallel()
-	env := testenv.Real(t)
-	trips := &testenv.RoundTrips{}
-	env.Redis.AddHook(trips)
-	shown, fresh := newServer(t, env), newServer(t, env)
-	for _, user := range []models.UserID{"ann", "ben", "cho"} {
-		shown.want(shown.as(user, "PUT", "/v1/me", map[string]string{"nickname": "Name of " + string(user)}), http.StatusOK, nil)
-		shown.want(shown.as(user, "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":5}`), http.StatusOK, nil)
-	}
-	shown.want(shown.service("PUT", "/v1/users/ann/friends", `{"friend_ids":["ben","cho"]}`), http.StatusOK, nil)
-	shown.want(shown.as("ann", "GET", "/v1/boards/steps/friends", nil), http.StatusOK, nil)
-	fresh.want(fresh.as("ann", "GET", "/v1/boards/steps/me", nil), http.StatusOK, nil) // it finds the caller
-	bearer := harness.Token(t, "ann", "")
-	for _, tt := range []struct {
-		name   string
-		server *server
-		want   int
-	}{
-		{"names in the process", shown, 2}, {"names in Redis", fresh, 3}, {"names that were read from Redis", fresh, 2},
-	} {
-		trips.Reset()
-		r := httptest.NewRequestWithContext(trips.In(t.Context()), http.MethodGet, "/v1/boards/steps/friends", nil)
-		r.Header.Set("Authorization", "Bearer "+bearer)
-		w := httptest.NewRecorder()
-		tt.server.app.Handler.ServeHTTP(w, r)
-		if n := strings.Count(w.Body.String(), `"nickname":"Name of `); w.Code != http.StatusOK || n != 5 { // the caller and the leader twice
-			t.Errorf("%s: %d %s", tt.name, w.Code, w.Body)
-		}
-		if got := trips.Trips(); got != tt.want {
-			t.Errorf("%s: %d round trips, want %d", tt.name, got, tt.want)
-		}
-	}
-	if n := fresh.app.Directory.Stats().Queries.Load(); n != 0 {
-		t.Errorf("%d statements for users who were shown before", n)
-	}
 }

@@ -75,7 +75,7 @@ func testFriendsFromMemory(t *testing.T, a, b *server) {
 	}
 }
 
-// Top, around and me from memory have the same bytes as those from Redis, on a board with shards,
+// All rankings from memory have the same bytes as those from Redis, on a board with shards,
 // equal scores, people who are not shown, corrected, excluded and erased ones, page by page, and
 // on the day when it is archived.
 func TestRanksFromMemory(t *testing.T) {
@@ -96,7 +96,7 @@ func TestRanksFromMemory(t *testing.T) {
 	equal := func(when string, memory bool) {
 		t.Helper()
 		for _, viewer := range []models.UserID{"1", "3", "8", "24", "nobody"} {
-			for _, path := range []string{"me?", "around?radius=3", "around?radius=1", "top?limit=100", "top?limit=5"} {
+			for _, path := range []string{"friends?limit=2", "me?", "around?radius=3", "around?radius=1", "top?limit=100", "top?limit=5"} {
 				for next := ""; path != ""; {
 					url := fmt.Sprintf("/v1/boards/steps/%s&date=%s%s", path, day, next)
 					var want answer
@@ -122,12 +122,9 @@ func TestRanksFromMemory(t *testing.T) {
 	plain.want(plain.as("12", "PUT", "/v1/me/privacy", `{"hidden":true}`), 200, nil)
 	equal("blocked and hidden", true)
 	copies := near.metric("stepboard_near_cache_copies_total")
-	for _, body := range []string{
-		`{"board":"steps","user_id":"23","kind":"exclude","date":"2026-11-20","reason":"a test"}`,
-		`{"board":"steps","user_id":"3","kind":"set","score":700,"date":"2026-11-20","reason":"a test"}`,
-	} {
-		plain.want(plain.admin("POST", correctionsPath, body), 201, nil)
-	}
+	plain.correct(`{"board":"steps","user_id":"23","kind":"exclude","date":"2026-11-20","reason":"a test"}`)
+	lifted := plain.correct(`{"board":"steps","user_id":"4","kind":"set","score":600,"date":"2026-11-20","reason":"a test"}`)
+	plain.correct(`{"board":"steps","user_id":"3","kind":"set","score":700,"date":"2026-11-20","reason":"a test"}`)
 	equal("corrected", true)
 	plain.want(plain.service("DELETE", "/v1/users/21", nil), 202, nil)
 	plain.finishErasures()
@@ -137,49 +134,14 @@ func TestRanksFromMemory(t *testing.T) {
 	}
 	plain.uploadDay(day, map[models.UserID]int{"2": 9000, "8": 5000})
 	equal("raised", true)
+	plain.lift(lifted)
+	equal("lifted", true)
 	env.Clock.Set((day + 1).UTC().Add(4 * time.Hour))
 	equal("the day after", false)
 	env.Clock.Set((day + 5).UTC().Add(4 * time.Hour))
 	equal("cold", false)
 	near.archiveDue()
 	equal("archived", false)
-}
-
-// A day of a process that keeps copies has the same bytes as that of one that asks
-// Redis: while it is current, past, due, and archived.
-func TestRankingsFromMemoryWhileADayMoves(t *testing.T) {
-	t.Parallel()
-	env := testenv.Real(t)
-	streams := func(c *config.Config) { c.Boards[0].ChangeStream, c.Boards[0].Shards = true, 2 }
-	near := newServer(t, env, func(c *config.Config) { streams(c); c.Rankings.MaxStaleness = time.Second })
-	near.waitForStartJobs()
-	plain := newServer(t, env, streams)
-	plain.waitForStartJobs()
-	day := testenv.Must(models.ParseDate("2026-11-20"))
-	plain.want(plain.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2","3","4"]}`), 200, nil)
-	plain.uploadDay(day, map[models.UserID]int{"1": 1000, "2": 3000, "3": 500})
-	path := fmt.Sprintf("/v1/boards/steps/friends?date=%s&limit=2", day)
-	equal := func(when, source string) {
-		t.Helper()
-		want := plain.as("1", "GET", path, nil)
-		testenv.Eventually(t, when, func() bool {
-			got := near.as("1", "GET", path, nil)
-			return got.status == 200 && string(got.body) == string(want.body) &&
-				strings.Contains(string(got.body), `"source":"`+source+`"`)
-		})
-	}
-	testenv.Eventually(t, "the day is read from memory", func() bool {
-		answers := near.fromMemory()
-		near.as("1", "GET", path, nil)
-		return near.fromMemory() != answers
-	})
-	equal("the current day", "hot")
-	for _, days := range []models.Date{1, 2, 3, 4} {
-		env.Clock.Set((day + days).UTC().Add(4 * time.Hour))
-		equal(fmt.Sprintf("%d days later", days), "hot")
-	}
-	near.archiveDue()
-	equal("the archived day", "archive")
 }
 
 // fromMemory returns how many rankings the process has answered from memory.

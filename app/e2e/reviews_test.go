@@ -3,15 +3,12 @@ package e2e_test
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
 	"stepboard/app/e2e/harness"
-	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/platform/auth"
 )
 
 // shownReview is a review in an answer.
@@ -45,78 +42,6 @@ func (s *server) reviewed(query string) (list []string, ids []string) {
 		list, ids = append(list, strings.TrimSpace(fmt.Sprint(r.Board, " ", date, " ", r.UserID, " ", r.Score, " ", r.Nickname))), append(ids, r.ID)
 	}
 	return list, ids
-}
-
-// An upload above review_above appears on the list of operators, by itself and in the
-// metrics, until somebody has looked at it.
-func TestReviews(t *testing.T) {
-	t.Parallel()
-	env := testenv.Real(t)
-	s := newServer(t, env, func(c *config.Config) { c.Boards[0].ReviewAbove = 60_000 })
-	upload := func(user models.UserID, score int) {
-		t.Helper()
-		body := fmt.Sprintf(`{"date":"2026-11-20","score":%d}`, score)
-		s.want(s.as(user, "POST", "/v1/boards/steps/scores", body), http.StatusOK, nil)
-	}
-	find := func() {
-		t.Helper()
-		if _, err := s.app.Reviews.Find(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	upload("1", 60_000)
-	upload("a|b", 98_800)
-	find()
-	list, ids := s.reviewed("?board=steps")
-	if want := "[steps 2026-11-20 a|b 98800]"; fmt.Sprint(list) != want {
-		t.Fatalf("the list is %v, want %s", list, want)
-	}
-	s.wantMetric(`stepboard_reviews_open{board="steps"} 1`)
-	if list, _ := s.reviewed("?board=private"); len(list) != 0 {
-		t.Errorf("the list of another board is %v", list)
-	}
-
-	path := "/v1/admin/reviews/" + ids[0] + "/dismiss"
-	s.want(s.admin("POST", path+"?dry_run=true", nil), http.StatusOK, nil)
-	s.wantMetric(`stepboard_reviews_open{board="steps"} 1`)
-	var dismissed shownReview
-	carol := harness.Token(t, "carol@example.com", auth.ScopeAdmin)
-	s.want(s.call(carol, "POST", path, `{"reason":"a marathon"}`), http.StatusOK, &dismissed)
-	by, why := dismissed.DismissedBy, dismissed.DismissReason
-	if by == nil || *by != "carol@example.com" || why == nil || *why != "a marathon" {
-		t.Errorf("dismissed: %+v", dismissed)
-	}
-	s.wantMetric(`stepboard_reviews_open{board="steps"} 0`)
-	var audit struct {
-		Entries []struct {
-			ID, At, Actor, Action, Target, Reason, Outcome, Nickname string
-			Board, Bucket                                            any
-			UserID                                                   any `json:"user_id"`
-			RequestID                                                any `json:"request_id"`
-		}
-		NextCursor any `json:"next_cursor"`
-	}
-	s.want(s.admin("GET", "/v1/admin/audit", nil), http.StatusOK, &audit)
-	if len(audit.Entries) != 1 {
-		t.Fatalf("the audit log has %v", audit.Entries)
-	}
-	e := audit.Entries[0]
-	if got := []string{e.Actor, e.Action, e.Target, e.Reason, e.Outcome}; !slices.Equal(got, []string{
-		"carol@example.com", "dismissReview", ids[0], "a marathon", "done",
-	}) {
-		t.Errorf("the audit log has %q", got)
-	}
-	find()
-	if list, _ := s.reviewed(""); len(list) != 0 {
-		t.Errorf("a dismissed score is on the list: %v", list)
-	}
-	upload("a|b", 98_801)
-	find()
-	if list, _ := s.reviewed(""); fmt.Sprint(list) != "[steps 2026-11-20 a|b 98801]" {
-		t.Errorf("a score that rose further: %v", list)
-	}
-	s.want(s.admin("POST", "/v1/admin/reviews/9000/dismiss", nil), http.StatusNotFound, nil)
-	s.want(s.admin("POST", path, `{"reason":"\u0000"}`), http.StatusUnprocessableEntity, nil)
 }
 
 // wantMetric checks that /metrics has a line.
