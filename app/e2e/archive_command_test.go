@@ -84,37 +84,6 @@ func TestArchiveCommand(t *testing.T) {
 	}
 }
 
-// If one day can't be archived, the others still are.
-func TestArchiveCommandContinuesAfterAFailure(t *testing.T) {
-	t.Parallel()
-	i := newImporter(t)
-	if status, said, _ := i.run("steps", "user_id,date,steps\n1,2026-11-17,1\n1,2026-11-18,2\n1,2026-11-19,3\n"); status != 0 {
-		t.Fatal(said)
-	}
-	// The 18th can't be stored.
-	for _, statement := range []string{
-		`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.day = '2026-11-18' THEN RETURN NULL; END IF; RETURN NEW; END $$`,
-		`CREATE TRIGGER refuse BEFORE INSERT ON archived_scores FOR EACH ROW EXECUTE FUNCTION refuse()`,
-	} {
-		i.exec(statement)
-	}
-	args := i.at(testenv.Noon.AddDate(0, 0, 3).Add(5*time.Hour), "archive")
-	o := command(args...)
-	lines := strings.Split(strings.TrimSpace(o.Stdout), "\n")
-	// The 20th has no scores, and is archived all the same.
-	if o.Status != 1 || len(lines) != 3 || !strings.HasPrefix(lines[0], "steps 2026-11-17: run 1 moved 1") ||
-		!strings.HasPrefix(lines[1], "steps 2026-11-19: run 1 moved 1") || !strings.HasPrefix(lines[2], "steps 2026-11-20: run 1 moved 0") {
-		t.Errorf("status %d: %q", o.Status, o.Stdout)
-	}
-	if !regexp.MustCompile(`^stepboard: archive 2026-11-18 of board steps: verification failed: read 1 rows, .*; the archive would hold 0 rows, .*\n$`).MatchString(o.Stderr) {
-		t.Errorf("it prints the error %q", o.Stderr)
-	}
-	i.exec(`DROP TRIGGER refuse ON archived_scores`)
-	if text := command(args...).Succeeds(t); !strings.HasPrefix(text, "steps 2026-11-18: run 1 moved 1 entries; the archive holds 1, sum of scores 2, in ") {
-		t.Errorf("after the repair it prints %q", text)
-	}
-}
-
 // exec runs a statement in the test's schema.
 func (i *importer) exec(statement string) {
 	i.t.Helper()

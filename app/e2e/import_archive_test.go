@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -108,39 +107,6 @@ func TestImportOfOldDays(t *testing.T) {
 		if r.State != models.ArchiveComplete || r.Attempts != 1 {
 			t.Errorf("run %+v", r)
 		}
-	}
-}
-
-// Scores that are imported into a cold day which is still in Redis are late.
-// They show only after the archive has merged them.
-func TestImportIntoAColdDay(t *testing.T) {
-	t.Parallel()
-	i := newImporter(t)
-	s := newServer(t, i.env)
-	s.waitForStartJobs()
-	imports := func(now time.Time, text, word string) {
-		t.Helper()
-		i.env.Config.Clock.Offset = time.Until(now)
-		if status, said, _ := i.run("steps", "user_id,date,steps\n"+text); status != 0 || !strings.Contains(said, word) {
-			t.Errorf("status %d: %s", status, said)
-		}
-	}
-	const at = "2026-11-17T15:59:59.999Z"
-	imports(testenv.Noon, "1,2026-11-17,100\n2,2026-11-17,250\n", "2 totals raised, 0 already there, 0 bad lines")
-	midnight := time.Date(2026, 11, 20, 16, 0, 0, 0, time.UTC)
-	imports(midnight.Add(30*time.Minute), "3,2026-11-17,300\n1,2026-11-17,400\n", "1 days left to the next archival")
-	i.env.Clock.Set(midnight.Add(30 * time.Minute))
-	if diff := cmp.Diff([]string{"1. 2 250 " + at, "2. 1 100 " + at}, s.dayLines("2026-11-17", models.SourceHot)); diff != "" {
-		t.Errorf("before it is archived -want +got:\n%s", diff)
-	}
-	i.env.Clock.Set(midnight.Add(time.Hour))
-	imports(midnight.Add(time.Hour), "4,2026-11-17,350\n", "1 days archived")
-	want := []string{"1. 1 400 " + at, "2. 4 350 " + at, "3. 3 300 " + at, "4. 2 250 " + at}
-	if diff := cmp.Diff(want, s.dayLines("2026-11-17", models.SourceArchive)); diff != "" {
-		t.Errorf("archived -want +got:\n%s", diff)
-	}
-	if left := i.keys("board:*20261117*"); len(left) != 0 {
-		t.Errorf("Redis still has %v", left)
 	}
 }
 
