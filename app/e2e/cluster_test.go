@@ -67,8 +67,6 @@ func testContract(t *testing.T, shards int, use func(*config.Redis)) {
 		"a ranking":                   testRankingOverHTTP,
 		"outside":                     testPathsOutsideTheAPI,
 		"history":                     testHistoryOverHTTP,
-		"histories that are refused":  testRefusedHistories,
-		"archived days":               testArchivedDaysWithoutRedis,
 		"archives":                    testArchivesOverHTTP,
 		"pages of archives":           testPagesOfArchives,
 		"uploads":                     testUploads,

@@ -4,16 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
-	"stepboard/app/e2e/harness"
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/boards/score"
 )
 
 // newServerOnCluster starts the service with 16 shards a board on a cluster without
@@ -24,7 +21,7 @@ func newServerOnCluster(t *testing.T) (*server, *testenv.Node) {
 	cluster.NeverFailOver()
 	env := testenv.RealOn(t, cluster.Use)
 	testenv.NumberUsers(t, env, 60)
-	s := newServer(t, env, withEvents, func(c *config.Config) {
+	s := newServer(t, env, func(c *config.Config) {
 		c.Limits = config.Limits{} // counting may ask the hung master
 		for i := range c.Boards {
 			c.Boards[i].Shards = 16
@@ -97,55 +94,5 @@ func TestAHungMasterDelaysItsOwnUsersOnly(t *testing.T) {
 		if want := fmt.Sprintf(`"score":%d,`, 2000+int(user)); me.status != http.StatusOK || !strings.Contains(string(me.body), want) {
 			t.Errorf("user %d: %d %s, want %s", user+1, me.status, me.body, want)
 		}
-	}
-}
-
-// While one master of a cluster hangs, increments of users on the other masters are
-// on the board once they are answered. Those of its own users are counted, and on the
-// board once it goes on.
-func TestAHungMasterDelaysTheIncrementsOfItsOwnUsersOnly(t *testing.T) {
-	t.Parallel()
-	s, hung := newServerOnCluster(t)
-	give := func(user models.RowID, n int) {
-		a := s.service("POST", "/v1/boards/gifts/increments", harness.IncrementJSON(int(user), 1, fmt.Sprintf("g-%d-%d", user, n)))
-		if a.status != http.StatusOK {
-			t.Errorf("an increment of user %d: %d %s", user, a.status, a.body)
-		}
-	}
-	give(1, 0) // makes the bucket
-	bucket := testenv.Must(s.app.Catalog.Buckets.Load(t.Context(), "gifts", "event"))
-	own, others := s.usersOn(hung, bucket)
-	shown := func(user models.RowID) int64 {
-		composites := testenv.Must(s.app.Entries.Composites(t.Context(), bucket, []models.RowID{user}))
-		points, _ := score.Of(bucket).Decode(composites[0])
-		return bucket.Score(points)
-	}
-	for user := range models.RowID(60) {
-		give(user+1, 1)
-	}
-	before := shown(others[0])
-
-	hung.Hang()
-	var waiting sync.WaitGroup
-	for _, user := range own[:5] {
-		waiting.Go(func() { give(user, 2) })
-	}
-	testenv.Eventually(t, "the increments on the hung master are counted", func() bool {
-		var n int64
-		err := s.env.Gorm.Model(&models.ScoreEvent{}).Where("event_id LIKE 'g-%-2'").Count(&n).Error
-		return err == nil && n == 5
-	})
-	for n := range int64(30) {
-		give(others[0], int(100+n))
-		if got, want := shown(others[0]), before+1+n; got != want {
-			t.Errorf("the board shows %d after an increment to %d", got, want)
-			break
-		}
-	}
-	testenv.Wait(t, "the calls that wait end", &waiting)
-
-	hung.Resume()
-	for _, user := range own[:5] {
-		testenv.Eventually(t, "the board shows the increments on the hung master", func() bool { return shown(user) >= 2 })
 	}
 }

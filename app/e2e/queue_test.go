@@ -9,27 +9,7 @@ import (
 
 	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
-	"stepboard/services/boards/score"
-	"stepboard/services/platform/auth"
 )
-
-// A topic that is missing, or that may lose updates too early, is refused.
-func TestQueueKafkaTopicRefused(t *testing.T) {
-	t.Parallel()
-	env := harness.Real(t)
-	server := testenv.StartKafka(t)
-	server.CreateTopic("compacted", 1, map[string]string{"cleanup.policy": "compact"})
-	server.CreateTopic("short", 1, map[string]string{"retention.ms": "3600000"})
-	for topic, want := range map[string]string{
-		"compacted": "cleanup.policy", "short": "retention.ms", "missing": `there is no topic "missing"`,
-	} {
-		flags := append(testenv.Flags(env.Config), harness.KafkaQueue(server, "--ingest.kafka.topic="+topic)...)
-		stdout, stderr, status := testenv.Run(t, append([]string{"serve"}, flags...)...)
-		if last := lastLine(stderr); status != 1 || stdout != "" || !strings.HasPrefix(last, "stepboard: ") || !strings.Contains(last, want) {
-			t.Errorf("%s: status %d, %q %q, want %q", topic, status, stdout, stderr, want)
-		}
-	}
-}
 
 // One process with a queue: an upload is answered 202 and reaches its board.
 func TestQueueOfOneProcess(t *testing.T) {
@@ -116,15 +96,11 @@ func TestRefusedRoles(t *testing.T) {
 		{[]string{"--only", "consumer"}, "--only consumer: with ingest.mode direct there is no queue to consume"},
 		{harness.Role("consumer", "--ingest.redis.addrs=127.0.0.1:1", "--startup_timeout=1s"), "ingest.redis: "},
 	} {
-		stdout, stderr, status := testenv.Run(t, append(append([]string{"serve"}, testenv.Flags(env.Config)...), tt.flags...)...)
-		if last := lastLine(stderr); status != 1 || stdout != "" || !strings.HasPrefix(last, "stepboard: ") || !strings.Contains(last, tt.want) {
-			t.Errorf("%v: status %d, %q %q, want %q", tt.flags, status, stdout, stderr, tt.want)
-		}
+		command(append(append([]string{"serve"}, testenv.Flags(env.Config)...), tt.flags...)...).Fails(t, 1, tt.want)
 	}
 	// Without a queue, a rebuild reads only the ledger.
-	stdout, stderr, status := testenv.Run(t, append([]string{"rebuild"}, testenv.Flags(env.Config)...)...)
-	if status != 0 || !strings.Contains(stdout, "0 totals applied again") || strings.Contains(stdout, "updates") {
-		t.Errorf("rebuild: %d %q %q", status, stdout, stderr)
+	if text := command(append([]string{"rebuild"}, testenv.Flags(env.Config)...)...).Succeeds(t); !strings.Contains(text, "0 totals applied again") || strings.Contains(text, "updates") {
+		t.Errorf("rebuild prints %q", text)
 	}
 }
 
@@ -171,62 +147,4 @@ func TestCheckpointExcludesTheBacklog(t *testing.T) {
 	}
 	slow.Stop() // it applies the updates that it holds
 	u.Check(t, env, rdb)
-}
-
-// A full stream refuses uploads until applied updates are removed from it.
-func TestQueueFull(t *testing.T) {
-	t.Parallel()
-	env := harness.Real(t)
-	testenv.NumberUsers(t, env, 1000)
-	today := harness.Today()
-	small := []string{"--ingest.redis.max_updates=1000", "--ingest.redis.keep=1s", "--ingest.rewind=1s"}
-	api := testenv.Serve(t, env.Config, harness.Role("api", small...)...)
-	items := make([]string, 1000)
-	for i := range items {
-		items[i] = fmt.Sprintf(`{"user_id":"%d","date":%q,"score":%d}`, i+1, today, i+1)
-	}
-	send := func(bearer, path, body string) (status int, retryAfter string) {
-		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, api.URL+"/v1/boards/steps/"+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Authorization", "Bearer "+bearer)
-		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := res.Body.Close(); err != nil {
-			t.Error(err)
-		}
-		return res.StatusCode, res.Header.Get("Retry-After")
-	}
-	status, _ := send(harness.Token(t, "1", auth.ScopeService), "scores/batch", `{"scores":[`+strings.Join(items, ",")+`]}`)
-	if status != http.StatusAccepted {
-		t.Fatalf("batch: %d", status)
-	}
-	one := fmt.Sprintf(`{"date":%q,"score":99999}`, today)
-	if status, retryAfter := send(harness.Token(t, "1", ""), "scores", one); status != http.StatusServiceUnavailable || retryAfter == "" {
-		t.Fatalf("a full stream answers %d, Retry-After %q", status, retryAfter)
-	}
-	testenv.Serve(t, env.Config, harness.Role("consumer", small...)...)
-	testenv.Eventually(t, "the stream has room again", func() bool {
-		status, _ := send(harness.Token(t, "1", ""), "scores", one)
-		return status == http.StatusAccepted
-	})
-	harness.AwaitDrained(t, api)
-	bucket := harness.DayBucket(t, env, today)
-	held := boardOf(t, env.Redis, env.Keys.Board(bucket, 0))
-	if len(held) != len(items) {
-		t.Errorf("%d users on the board, want %d", len(held), len(items))
-	}
-	for user, composite := range held {
-		want := int64(user)
-		if user == 1 {
-			want = 99_999
-		}
-		if total, _ := score.Of(bucket).Decode(composite); bucket.Score(total) != want {
-			t.Errorf("user %v has %d, want %d", user, total, want)
-		}
-	}
 }

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -133,12 +132,6 @@ func mustRun(t testing.TB, args ...string) string {
 		t.Fatalf("%v: status %d: %s", args, status, stderr)
 	}
 	return stdout
-}
-
-// lastLine returns the last line of a text.
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
 }
 
 func TestMain(m *testing.M) {
