@@ -144,7 +144,7 @@ type webhooksPage struct {
 	Next *string `json:"next_cursor"`
 }
 
-// Operators list deliveries in pages and send one again, by HTTP and on the command line.
+// Operators list deliveries and send one again on the command line.
 func TestDeliveriesForOperators(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
@@ -160,18 +160,9 @@ func TestDeliveriesForOperators(t *testing.T) {
 		s.want(s.admin("GET", list+"?state=delivered&event=friend.requested&target="+backend.URL, nil), 200, &page)
 		return len(page.Deliveries) == 3
 	})
-	var first, second webhooksPage
-	s.want(s.admin("GET", list+"?limit=2", nil), 200, &first)
-	s.want(s.admin("GET", list+"?limit=2&cursor="+*first.Next, nil), 200, &second)
-	if len(first.Deliveries) != 2 || len(second.Deliveries) != 1 || second.Next != nil || len(second.Deliveries[0].LastAttempts) != 1 {
-		t.Fatalf("pages %+v and %+v", first, second)
-	}
-	id := second.Deliveries[0].ID
-	s.want(s.admin("POST", list+"/"+id+"/replay?dry_run=true", nil), 200, nil)
-	s.want(s.admin("POST", list+"/"+id+"/replay", nil), 200, nil)
-	if got := backend.received(t, models.OutcomeFriendRequested, 4); len(got) != 4 {
-		t.Errorf("received %v", got)
-	}
+	var page webhooksPage
+	s.want(s.admin("GET", list+"?limit=1", nil), 200, &page)
+	id := page.Deliveries[0].ID
 	cfg := env.Config
 	if out := mustRun(t, append([]string{"webhooks", "list", "--state", "delivered"}, testenv.Flags(cfg)...)...); strings.Count(out, "friend.requested\tdelivered\t"+backend.URL) < 2 {
 		t.Errorf("webhooks list: %s", out)
@@ -188,7 +179,7 @@ func TestDeliveriesForOperators(t *testing.T) {
 	if len(replays.Entries) != 1 || replays.Entries[0].Target != id || replays.Entries[0].Actor == "" {
 		t.Errorf("the audit log has %+v of the command", replays)
 	}
-	if got := backend.received(t, models.OutcomeFriendRequested, 5); len(got) != 5 {
+	if got := backend.received(t, models.OutcomeFriendRequested, 4); len(got) != 4 {
 		t.Errorf("received %v", got)
 	}
 	for _, args := range [][]string{{"list", "--state", "lost"}, {"list", "--event", "lost"}, {"replay", "x"}, {"replay", "99999"}} {
