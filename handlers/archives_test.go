@@ -105,11 +105,6 @@ func TestArchives(t *testing.T) {
 		{"start, an unknown error", "admin", start, body("steps", "2026-11-16"), errUnknown, started, wantInternal},
 		{"start with a user's token", "1", start, body("steps", "2026-11-16"), nil, nil, "403 forbidden: this token may not make this call"},
 	})
-}
-
-func TestPagesOfArchives(t *testing.T) {
-	t.Parallel()
-	config := func(r *recorder) handlers.Config { return handlers.Config{Archives: archives{r}} }
 	checkPages(t, config, "admin", "GET /v1/admin/archives?limit=1",
 		[]string{`Runs "" "" "" before=0 limit=2`, `Runs "" "" "" before=3 limit=2`, `Runs "" "" "" before=2 limit=2`})
 }

@@ -100,11 +100,6 @@ func TestAudit(t *testing.T) {
 		{"list with a service's token", "service", list, "", nil, nil, "403 forbidden: this token may not make this call"},
 		{"list, the store is away", "admin", list, "", errUnavailable, []string{listed(audit.Query{Limit: 51})}, wantUnavailable},
 	})
-}
-
-func TestPagesOfTheAudit(t *testing.T) {
-	t.Parallel()
-	config := func(r *recorder) handlers.Config { return handlers.Config{Audit: auditLog{r, nil}} }
 	checkPages(t, config, "admin", "GET /v1/admin/audit?limit=1", []string{
 		listed(audit.Query{Limit: 2}), listed(audit.Query{Before: 3, Limit: 2}), listed(audit.Query{Before: 2, Limit: 2}),
 	})

@@ -89,6 +89,7 @@ func TestDeadLetters(t *testing.T) {
 		{"delete with a user's token", "1", discard, "", nil, nil, "403 forbidden: this token may not make this call"},
 		{"delete, an unknown error", "admin", discard, "", errUnknown, deleted, wantInternal},
 	})
+	checkPages(t, config, "admin", "GET /v1/admin/dead-letters?limit=1", []string{"List {Board: Bucket: Reason: Before:0 Limit:2}", "List {Board: Bucket: Reason: Before:3 Limit:2}", "List {Board: Bucket: Reason: Before:2 Limit:2}"})
 }
 
 func TestDeadLettersOfAFilter(t *testing.T) {
@@ -114,10 +115,4 @@ func TestDeadLettersOfAFilter(t *testing.T) {
 		{"delete, a dry run", "admin", discard + "?dry_run=true", all, nil, []string{"DeleteSelected {Board: Bucket: Reason: Before:0 Limit:1000} true"}, "200 …"},
 		{"delete with a service's token", "service", discard, all, nil, nil, "403 forbidden: this token may not make this call"},
 	})
-}
-
-func TestPagesOfDeadLetters(t *testing.T) {
-	t.Parallel()
-	config := func(r *recorder) handlers.Config { return handlers.Config{DeadLetters: deadLetters{r}} }
-	checkPages(t, config, "admin", "GET /v1/admin/dead-letters?limit=1", []string{"List {Board: Bucket: Reason: Before:0 Limit:2}", "List {Board: Bucket: Reason: Before:3 Limit:2}", "List {Board: Bucket: Reason: Before:2 Limit:2}"})
 }

@@ -78,11 +78,6 @@ func TestDeliveries(t *testing.T) {
 		{"replay with a user's token", "1", replay, "", nil, nil, "403 forbidden: this token may not make this call"},
 		{"replay, an unknown error", "admin", replay, "", errUnknown, replayed, wantInternal},
 	})
-}
-
-func TestPagesOfDeliveries(t *testing.T) {
-	t.Parallel()
-	config := func(r *recorder) handlers.Config { return handlers.Config{Deliveries: deliveries{r}} }
 	checkPages(t, config, "admin", "GET /v1/admin/webhooks/deliveries?limit=1", []string{
 		"List {Target: Type: State: Undelivered:false Before:0 Limit:2}", "List {Target: Type: State: Undelivered:false Before:3 Limit:2}",
 		"List {Target: Type: State: Undelivered:false Before:2 Limit:2}",

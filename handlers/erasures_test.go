@@ -90,6 +90,7 @@ func TestErasures(t *testing.T) {
 		{"list", "admin", list, "", nil, listed, `200 {"erasures":[` + states + `],"next_cursor":null}`},
 		{"list with a service's token", "service", list, "", nil, nil, "403 forbidden: this token may not make this call"},
 	})
+	checkPages(t, config, "admin", "GET /v1/admin/erasures?limit=1", []string{"List 0 2", "List 3 2", "List 2 2"})
 }
 
 // An export that fails when a part of it is sent breaks the connection, so that it does not look
@@ -118,10 +119,4 @@ func TestExportCutOff(t *testing.T) {
 	if n := testutil.CollectAndCount(registry, "stepboard_http_request_duration_seconds"); n != 1 {
 		t.Errorf("%d calls are counted", n)
 	}
-}
-
-func TestPagesOfErasures(t *testing.T) {
-	t.Parallel()
-	config := func(r *recorder) handlers.Config { return handlers.Config{Erasures: erasures{r}} }
-	checkPages(t, config, "admin", "GET /v1/admin/erasures?limit=1", []string{"List 0 2", "List 3 2", "List 2 2"})
 }

@@ -89,6 +89,7 @@ func TestFriendRequests(t *testing.T) {
 		{"decline of nobody", "1001", "DELETE /v1/friends/requests/a%20b", "", nil, nil, "422 validation_failed: path.id: …"},
 		{"decline, the store is away", "1001", decline, "", errUnavailable, declined, wantUnavailable},
 	})
+	checkPages(t, config, "1001", "GET /v1/friends/requests?limit=1", []string{"Requests 1001 now 0 2", "Requests 1001 2026-11-20T04:00:00Z 88002 2"})
 }
 
 // 201 means that the call created the request.
@@ -100,12 +101,4 @@ func TestANewFriendRequest(t *testing.T) {
 	runCases(t, config, []testCase{
 		{"send", "1001", "POST /v1/friends/requests", `{"user_id":"1002"}`, nil, []string{"SendRequest 1001 1002"}, `201 {"status":"pending"}`},
 	})
-}
-
-func TestPagesOfFriendRequests(t *testing.T) {
-	t.Parallel()
-	config := func(r *recorder) handlers.Config {
-		return handlers.Config{FriendRequests: friendRequests{recorder: r}}
-	}
-	checkPages(t, config, "1001", "GET /v1/friends/requests?limit=1", []string{"Requests 1001 now 0 2", "Requests 1001 2026-11-20T04:00:00Z 88002 2"})
 }

@@ -77,10 +77,5 @@ func TestFriends(t *testing.T) {
 		{"replace by too many", "service", replace, two, models.Errorf(models.CodeFriendLimit, "too many"), replaced, "409 friend_limit: too many"},
 		{"replace, an unknown error", "service", replace, two, errUnknown, replaced, wantInternal},
 	})
-}
-
-func TestPagesOfFriends(t *testing.T) {
-	t.Parallel()
-	config := func(r *recorder) handlers.Config { return handlers.Config{Friends: friendships{r}} }
 	checkPages(t, config, "1001", "GET /v1/friends?limit=1", []string{"List 1001 0 2", "List 1001 88001 2", "List 1001 88002 2"})
 }

@@ -77,10 +77,5 @@ func TestHolds(t *testing.T) {
 		{"with a user's token", "1", release, body, nil, nil, "403 forbidden: this token may not make this call"},
 		{"an unknown error", "admin", release, body, errUnknown, released, wantInternal},
 	})
-}
-
-func TestPagesOfHolds(t *testing.T) {
-	t.Parallel()
-	config := func(r *recorder) handlers.Config { return handlers.Config{Holds: held{r}} }
 	checkPages(t, config, "admin", "GET /v1/admin/holds?limit=1&board=steps", []string{"List open steps  0 2", "List open steps  2 2"})
 }

@@ -80,10 +80,5 @@ func TestReviews(t *testing.T) {
 		{"dismiss with a user's token", "1", dismiss, "", nil, nil, "403 forbidden: this token may not make this call"},
 		{"dismiss, an unknown error", "admin", dismiss, "", errUnknown, plain, wantInternal},
 	})
-}
-
-func TestPagesOfReviews(t *testing.T) {
-	t.Parallel()
-	config := func(r *recorder) handlers.Config { return handlers.Config{Reviews: reviewed{r}} }
 	checkPages(t, config, "admin", "GET /v1/admin/reviews?limit=1&board=steps", []string{"List steps  0 2", "List steps  2 2"})
 }

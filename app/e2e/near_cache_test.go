@@ -11,70 +11,6 @@ import (
 	"stepboard/models"
 )
 
-// Friend rankings from memory have the same bytes as those from Redis, in two processes
-// beside one that asks Redis, on a day and after midnight. A process shows its own
-// uploads at once.
-func TestRankingsFromMemory(t *testing.T) {
-	t.Parallel()
-	env := testenv.Real(t)
-	streams := func(c *config.Config) { c.Boards[0].ChangeStream, c.Boards[0].Shards = true, 2 }
-	memory := func(c *config.Config) { streams(c); c.Rankings.MaxStaleness = time.Second }
-	env.Clock.Set(testenv.Noon.Add(-time.Hour))
-	a, b, plain := newServer(t, env, memory), newServer(t, env, memory), newServer(t, env, streams)
-	a.want(a.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2","3","4"]}`), 200, nil)
-	for day := range models.Date(2) {
-		date := testenv.Must(models.ParseDate("2026-11-20")) + day
-		env.Clock.Set(date.UTC().Add(4 * time.Hour)) // noon in Shanghai
-		for i, s := range []*server{a, b, plain} {
-			user := models.UserID(fmt.Sprint(1 + i))
-			body := fmt.Sprintf(`{"date":%q,"score":%d}`, date, 1000+100*i)
-			s.want(s.as(user, "POST", "/v1/boards/steps/scores", body), 200, nil)
-		}
-		const path = "/v1/boards/steps/friends?limit=2"
-		want := plain.as("1", "GET", path, nil)
-		for _, s := range []*server{a, b} {
-			testenv.Eventually(t, "the ranking is from memory and equal to that from Redis", func() bool {
-				answers := s.fromMemory()
-				got := s.as("1", "GET", path, nil)
-				return got.status == 200 && string(got.body) == string(want.body) &&
-					s.fromMemory() != answers
-			})
-		}
-		body := fmt.Sprintf(`{"date":%q,"score":5000}`, date)
-		a.want(a.as("4", "POST", "/v1/boards/steps/scores", body), 200, nil)
-		if got := a.as("1", "GET", path, nil); got.status != 200 || !strings.Contains(string(got.body), `"score":5000`) {
-			t.Errorf("its own upload is missing: %s", got.body)
-		}
-	}
-	testFriendsFromMemory(t, a, b)
-	if n := plain.fromMemory(); n != "0" {
-		t.Errorf("without rankings.max_staleness %v rankings are from memory", n)
-	}
-}
-
-// testFriendsFromMemory changes the friends of user 1, who are 2, 3 and 4. The process
-// that did it shows them at once; the other one does so, from memory, within a second.
-func testFriendsFromMemory(t *testing.T, a, b *server) {
-	t.Helper()
-	ranked := func(s *server, people int) bool {
-		got := s.as("1", "GET", "/v1/boards/steps/friends", nil)
-		return got.status == 200 && strings.Contains(string(got.body), fmt.Sprintf(`"total":%d,`, people))
-	}
-	for _, change := range []struct {
-		friends string
-		people  int
-	}{{`["2","3"]`, 3}, {`["2","3","4"]`, 4}, {`[]`, 1}} {
-		a.want(a.service("PUT", "/v1/users/1/friends", `{"friend_ids":`+change.friends+`}`), 200, nil)
-		if !ranked(a, change.people) {
-			t.Errorf("friends %s: the process that stored them ranks others", change.friends)
-		}
-		testenv.Eventually(t, "the other process ranks the new circle, from memory", func() bool {
-			before := b.metric(`stepboard_near_circles_found_total{found="near"}`)
-			return ranked(b, change.people) && b.metric(`stepboard_near_circles_found_total{found="near"}`) != before
-		})
-	}
-}
-
 // All rankings from memory have the same bytes as those from Redis, on a board with shards,
 // equal scores, people who are not shown, corrected, excluded and erased ones, page by page, and
 // on the day when it is archived.
@@ -133,6 +69,8 @@ func TestRanksFromMemory(t *testing.T) {
 		t.Errorf("%s copies before corrections and erasures, and %s afterwards", copies, n)
 	}
 	plain.uploadDay(day, map[models.UserID]int{"2": 9000, "8": 5000})
+	near.uploadDay(day, map[models.UserID]int{"5": 9500})
+	near.check("its own upload, at once", near.ranked("/v1/boards/steps/friends?limit=1"), "5:9500")
 	equal("raised", true)
 	plain.lift(lifted)
 	equal("lifted", true)
@@ -142,6 +80,7 @@ func TestRanksFromMemory(t *testing.T) {
 	equal("cold", false)
 	near.archiveDue()
 	equal("archived", false)
+	near.check("answers from memory without rankings.max_staleness", plain.fromMemory(), "0")
 }
 
 // fromMemory returns how many rankings the process has answered from memory.

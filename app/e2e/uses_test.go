@@ -29,7 +29,7 @@ func withUses(cfg *config.Config) {
 	contest.Takes, contest.Late = "best", time.Hour
 	laps := event("laps", 600_000, 2*time.Hour)
 	laps.Takes, laps.Order = "best", "low"
-	cfg.Boards = append(cfg.Boards, laps, event("activity", 100_000_000, 92*day), event("large", 1<<30-1, 92*day), sales, contest, event("levels", 500, 30*day))
+	cfg.Boards = append(cfg.Boards, laps, event("activity", 100_000_000, 92*day), event("large", 1<<30-1, 92*day), sales, contest)
 }
 
 // definedAs returns the definition of a board as operators see it.
@@ -168,31 +168,6 @@ func TestAContestCountsTheBest(t *testing.T) {
 		env.Clock.Set(bucket.ColdAt.Add(time.Hour))
 		testenv.Must(s.app.Archive.Archive(t.Context(), bucket, func(int64) {}))
 		check(models.SourceArchive)
-	})
-}
-
-// A new player stands at the end of the list with 0, and each answer tells the place.
-func TestLevelsTellThePlace(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newServer(t, env, withUses)
-		env.Clock.Set(giftsStart)
-		level := func(user, delta int, id string, rank, total int) {
-			t.Helper()
-			env.Clock.Advance(time.Second)
-			me := included(t, s.service("POST", "/v1/boards/levels/increments?include=me",
-				fmt.Sprintf(`{"user_id":"%d","delta":%d,"event_id":%q}`, user, delta, id)), 200)
-			if me == nil || me.GlobalRank != rank || me.GlobalTotal != total {
-				t.Errorf("%s: %+v, want %d of %d", id, me, rank, total)
-			}
-		}
-		level(1, 0, "1-joins", 1, 1)
-		level(2, 0, "2-joins", 2, 2)
-		level(2, 1, "2-level-1", 1, 2)
-		level(3, 0, "3-joins", 3, 3)
-		level(1, 1, "1-level-1", 2, 3)
-		level(2, 0, "2-joins-again", 1, 3)
-		level(3, 2, "3-level-2", 1, 3)
 	})
 }
 
