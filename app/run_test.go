@@ -66,10 +66,7 @@ func TestRunServesUntilItIsStopped(t *testing.T) {
 	t.Parallel()
 	a := build(t, testenv.Local(t))
 	var listenConfig net.ListenConfig
-	listener, err := listenConfig.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testenv.Must(listenConfig.Listen(t.Context(), "tcp", "127.0.0.1:0"))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx, listener) }()

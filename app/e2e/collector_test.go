@@ -228,10 +228,7 @@ func TestCollectorThatDoesNotAccept(t *testing.T) {
 			s := newTracedServer(t, env, config.Traces{Endpoint: tt.url, Ratio: 1})
 			// More spans than the 2048 that wait and the batch that is being sent.
 			for range 3000 {
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/boards", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := testenv.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/boards", nil))
 				r.Header.Set("Authorization", "Bearer "+harness.Token(t, "1", ""))
 				w := httptest.NewRecorder()
 				s.app.Handler.ServeHTTP(w, r)

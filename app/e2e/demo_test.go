@@ -62,10 +62,7 @@ func newDemo(t testing.TB, args ...string) *demo {
 // call makes a request as curl does, and decodes the answer into v.
 func (d *demo) call(bearer, body, url string, v any) {
 	d.t.Helper()
-	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	r := testenv.Must(http.NewRequestWithContext(d.t.Context(), http.MethodGet, url, nil))
 	if body != "" {
 		r.Method, r.Body = http.MethodPost, io.NopCloser(strings.NewReader(body))
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

@@ -46,10 +46,7 @@ func TestExamplesDoNotExpire(t *testing.T) {
 func TestShownServiceNamesAnAddressInUse(t *testing.T) {
 	t.Parallel()
 	var listen net.ListenConfig
-	taken, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := testenv.Must(listen.Listen(t.Context(), "tcp", "127.0.0.1:0"))
 	defer func() { _ = taken.Close() }()
 	cfg := testenv.RealConfig(t).Config
 	folder := t.TempDir()

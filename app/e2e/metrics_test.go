@@ -86,10 +86,7 @@ func TestPostgresPoolMetrics(t *testing.T) {
 
 	limit := (env.Config.Postgres.MaxConns + 2) / 5
 	for range limit {
-		conn, err := env.Pool.Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := testenv.Must(env.Pool.Acquire(t.Context()))
 		defer conn.Release()
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)

@@ -49,10 +49,7 @@ func TestMigrate(t *testing.T) {
 	}
 	// With the schema up to date, serve fails only because the address is in use.
 	var listen net.ListenConfig
-	taken, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := testenv.Must(listen.Listen(t.Context(), "tcp", "127.0.0.1:0"))
 	defer func() {
 		if err := taken.Close(); err != nil {
 			t.Error(err)

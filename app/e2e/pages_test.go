@@ -60,10 +60,7 @@ func testPathsOutsideTheAPI(t *testing.T, env *testenv.Env) {
 		t.Error("methods are counted by any name")
 	}
 	// Ranges and conditions are ignored: files are sent whole.
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+assets+"page/page.css", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testenv.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+assets+"page/page.css", nil))
 	r.Header.Set("Range", "bytes=99999999-")
 	r.Header.Set("If-Match", `"nix"`)
 	res, err := http.DefaultClient.Do(r)

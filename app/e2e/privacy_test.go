@@ -236,10 +236,7 @@ func (p *populations) same(viewer models.UserID, path string, mask func(map[stri
 			if s == p.plain && mask != nil {
 				mask(answer)
 			}
-			text, err := json.Marshal(answer)
-			if err != nil {
-				p.t.Fatal(err)
-			}
+			text := testenv.Must(json.Marshal(answer))
 			texts = append(texts, string(text))
 		}
 		if texts[0] != texts[1] {

@@ -28,14 +28,8 @@ import (
 // equalJSON reports whether two values have the same JSON.
 func equalJSON(t testing.TB, a, b any) bool {
 	t.Helper()
-	x, err := json.Marshal(a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	y, err := json.Marshal(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := testenv.Must(json.Marshal(a))
+	y := testenv.Must(json.Marshal(b))
 	return string(x) == string(y)
 }
 
@@ -223,18 +217,12 @@ func (s *server) call(token, method, path string, body any) answer {
 	case []byte:
 		reader = bytes.NewReader(b)
 	default:
-		text, err := json.Marshal(b)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		text := testenv.Must(json.Marshal(b))
 		reader = bytes.NewReader(text)
 	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), harness.Patience)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, s.url+path, reader)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := testenv.Must(http.NewRequestWithContext(ctx, method, s.url+path, reader))
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}

@@ -42,10 +42,7 @@ func newStreamServer(t *testing.T, env *testenv.Env, limits stream.Limits) *stre
 		t.Fatal(err)
 	}
 	var config net.ListenConfig
-	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testenv.Must(config.Listen(t.Context(), "tcp", "127.0.0.1:0"))
 	ctx, stop := context.WithCancel(context.Background())
 	s := &streamServer{
 		server: &server{t: t, env: env, app: a, url: "http://" + listener.Addr().String()},
@@ -89,10 +86,7 @@ func (s *streamServer) openWith(token, query string) (e *events, status int, kin
 func (s *streamServer) openFrom(address, token, query string) (e *events, status int, kind string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/v1/boards/steps/friends/stream"+query, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := testenv.Must(http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/v1/boards/steps/friends/stream"+query, nil))
 	r.Header.Set("Authorization", "Bearer "+token)
 	r.Header.Set("X-Forwarded-For", address)
 	res, err := http.DefaultClient.Do(r) //nolint:bodyclose // events.close does

@@ -122,10 +122,7 @@ func TestTracesHoldNothingPersonal(t *testing.T) {
 		{"POST", "/v1/friends/requests", `{"user_id":"7731984650777"}`},
 	}
 	for _, call := range calls {
-		r, err := http.NewRequestWithContext(t.Context(), call.method, s.url+call.path, strings.NewReader(call.body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testenv.Must(http.NewRequestWithContext(t.Context(), call.method, s.url+call.path, strings.NewReader(call.body)))
 		r.Host = "wilhelmina.example:7731"
 		r.Header.Set("Authorization", "Bearer "+signed)
 		r.Header.Set("User-Agent", "Wilhelmina")
@@ -190,10 +187,7 @@ func TestTraceRatio(t *testing.T) {
 			c := newCollector(t)
 			s := newTracedServer(t, env, config.Traces{Endpoint: c.url, Ratio: tt.ratio})
 			for range calls {
-				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/boards", nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := testenv.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/boards", nil))
 				r.Header.Set("Traceparent", tt.traceparent)
 				s.app.Handler.ServeHTTP(httptest.NewRecorder(), r)
 			}
