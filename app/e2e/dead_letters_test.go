@@ -24,12 +24,12 @@ func frames(messages ...[]byte) (payload []byte) {
 	return payload
 }
 
-// addEntry appends to the stream as the service does, with any payload.
-func addEntry(t testing.TB, env *testenv.Env, updates int, payload []byte) {
+// addEntry appends to the stream as the service does, with the payload of one update.
+func addEntry(t testing.TB, env *testenv.Env, payload []byte) {
 	t.Helper()
 	ctx := t.Context()
-	count := testenv.Must(env.Redis.HIncrBy(ctx, env.Keys.IngestCounts(), "appended", int64(updates)).Result())
-	values := map[string]any{"n": updates, "c": count, "u": payload}
+	count := testenv.Must(env.Redis.HIncrBy(ctx, env.Keys.IngestCounts(), "appended", 1).Result())
+	values := map[string]any{"n": 1, "c": count, "u": payload}
 	if err := env.Redis.XAdd(ctx, &redis.XAddArgs{Stream: env.Keys.IngestStream(), Values: values}).Err(); err != nil {
 		t.Fatal(err)
 	}

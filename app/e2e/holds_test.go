@@ -83,7 +83,7 @@ func TestHolds(t *testing.T) {
 			t.Fatalf("%s, %v", answer.body, err)
 		}
 		s.check("held", fmt.Sprint(got.Accepted[0].Held, got.Accepted[1].Held, got.Accepted[2].Held), "false true false")
-		me := included(t, answer, http.StatusOK)
+		me := included(t, answer)
 		held, score := s.heldOf("ann")
 		if me.Score != 8001 || score != 8001 || held == nil || *held != *me.Held || *held != (heldTotal{98_800, models.TimestampOf(testenv.Noon)}) {
 			t.Errorf("me is %+v, then %+v", me, held)

@@ -28,14 +28,14 @@ type ownPlace struct {
 	Held         *heldTotal       `json:"held"`
 }
 
-// included returns the place in an answer with the status; nil if it is null.
-func included(t *testing.T, got answer, status int) *ownPlace {
+// included returns the place in a successful answer; nil if it is null.
+func included(t *testing.T, got answer) *ownPlace {
 	t.Helper()
 	var body struct {
 		Me *json.RawMessage `json:"me"`
 	}
-	if err := json.Unmarshal(got.body, &body); err != nil || got.status != status || !strings.Contains(string(got.body), `"me":`) {
-		t.Fatalf("%d %s, want %d with me", got.status, got.body, status)
+	if err := json.Unmarshal(got.body, &body); err != nil || got.status != http.StatusOK || !strings.Contains(string(got.body), `"me":`) {
+		t.Fatalf("%d %s, want 200 with me", got.status, got.body)
 	}
 	if body.Me == nil {
 		return nil
@@ -133,7 +133,7 @@ func TestIncludeMe(t *testing.T) {
 					got = s.service("POST", "/v1/boards/"+board+"/increments?include=me", harness.IncrementJSON(1+user, int(amount), fmt.Sprint(i)))
 				}
 				places[user] = after
-				if me, want := included(t, got, http.StatusOK), placeIn(places, user); me == nil || *me != want {
+				if me, want := included(t, got), placeIn(places, user); me == nil || *me != want {
 					t.Fatalf("write %d to %s by %s: %s, want me %+v", i, board, id, got.body, want)
 				}
 			}
@@ -165,20 +165,20 @@ func TestIncludeMeWhileRedisHangs(t *testing.T) {
 	give := func(id string) answer {
 		return s.service("POST", "/v1/boards/gifts/increments?include=me", harness.IncrementJSON(1, 5, id))
 	}
-	if first, second := included(t, upload(5), 200), included(t, give("a"), 200); first == nil || first.Score != 5 || second == nil || second.Score != 5 {
+	if first, second := included(t, upload(5)), included(t, give("a")); first == nil || first.Score != 5 || second == nil || second.Score != 5 {
 		t.Fatalf("%+v, %+v", first, second)
 	}
 	bucket := testenv.Must(s.app.Catalog.Buckets.Load(t.Context(), "steps", "20261120"))
 	link.HoldAfter(env.Keys.Board(bucket, 0))
-	if got := upload(6); included(t, got, 200) != nil {
+	if got := upload(6); included(t, got) != nil {
 		t.Errorf("%s", got.body)
 	}
-	if got := give("b"); included(t, got, 200) != nil {
+	if got := give("b"); included(t, got) != nil {
 		t.Errorf("%s", got.body)
 	}
 	link.Release()
 	testenv.Eventually(t, "uploads have their places again", func() bool {
 		got := upload(6)
-		return got.status == 200 && *included(t, got, 200) == ownPlace{6, models.TimestampOf(testenv.Noon), 1, 1, 1, 1, nil}
+		return got.status == 200 && *included(t, got) == ownPlace{6, models.TimestampOf(testenv.Noon), 1, 1, 1, 1, nil}
 	})
 }

@@ -481,7 +481,7 @@ func TestLapsThroughTheQueue(t *testing.T) {
 	}
 	testenv.Eventually(t, "the fastest lap counts", func() bool { return s.standingOn("laps", "1", "") == "60000 1 1 -" })
 	lost := ingest.Update{Board: "laps", Bucket: "20200101", User: 1, Score: 4321, ReachedAt: models.TimestampOf(testenv.Noon)}
-	addEntry(t, env, 1, frames(lost.AppendTo(nil)))
+	addEntry(t, env, frames(lost.AppendTo(nil)))
 	testenv.Eventually(t, "the dead letter is listed", func() bool {
 		var page struct {
 			DeadLetters []struct{ Score int64 } `json:"dead_letters"`

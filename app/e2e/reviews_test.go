@@ -27,7 +27,7 @@ type shownReview struct {
 }
 
 // reviewed returns the open reviews as "board date user score nickname", newest first.
-func (s *server) reviewed(query string) (list []string, ids []string) {
+func (s *server) reviewed(query string) (list []string) {
 	s.t.Helper()
 	var page struct {
 		Reviews    []shownReview `json:"reviews"`
@@ -39,9 +39,9 @@ func (s *server) reviewed(query string) (list []string, ids []string) {
 		if r.Date != nil {
 			date = *r.Date
 		}
-		list, ids = append(list, strings.TrimSpace(fmt.Sprint(r.Board, " ", date, " ", r.UserID, " ", r.Score, " ", r.Nickname))), append(ids, r.ID)
+		list = append(list, strings.TrimSpace(fmt.Sprint(r.Board, " ", date, " ", r.UserID, " ", r.Score, " ", r.Nickname)))
 	}
-	return list, ids
+	return list
 }
 
 // wantMetric checks that /metrics has a line.

@@ -182,9 +182,9 @@ func (o *outside) deadLetters() {
 	ann := harness.Rows(o.t, o.env.Gorm, []models.UserID{"ann"})[0]
 	at := models.TimestampOf(time.Now())
 	today := harness.DayBucket(o.t, o.env, harness.Today())
-	addEntry(o.t, o.env, 1, frames(ingest.Update{Board: "steps", Bucket: "20200101", User: ann, Score: 7, ReachedAt: at}.AppendTo(nil)))
-	addEntry(o.t, o.env, 1, frames(ingest.Update{Board: "steps", Bucket: today.Name, User: strangeRow, Score: 8, ReachedAt: at}.AppendTo(nil)))
-	addEntry(o.t, o.env, 1, frames([]byte("garbage")))
+	addEntry(o.t, o.env, frames(ingest.Update{Board: "steps", Bucket: "20200101", User: ann, Score: 7, ReachedAt: at}.AppendTo(nil)))
+	addEntry(o.t, o.env, frames(ingest.Update{Board: "steps", Bucket: today.Name, User: strangeRow, Score: 8, ReachedAt: at}.AppendTo(nil)))
+	addEntry(o.t, o.env, frames([]byte("garbage")))
 	harness.AwaitDrained(o.t, o.process)
 	admin := harness.Token(o.t, "1", "admin")
 	var page struct {

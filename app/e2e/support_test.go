@@ -82,9 +82,9 @@ func TestSupport(t *testing.T) {
 	s.refuse(s.admin("GET", "/v1/admin/users/4?board=nix", nil), http.StatusNotFound, models.CodeBoardNotFound)
 	s.want(s.admin("POST", "/v1/admin/boards", giftsDefinition), http.StatusCreated, nil)
 	s.refuse(s.admin("GET", "/v1/admin/users/4?board=gifts", nil), http.StatusConflict, models.CodeBoardKind)
-	list, _ := s.reviewed("?user_id=a%7Cb")
+	list := s.reviewed("?user_id=a%7Cb")
 	s.check("the user's reviews", fmt.Sprint(list), "[steps 2026-11-21 a|b 98800 Ann]")
-	list, _ = s.reviewed("?user_id=4")
+	list = s.reviewed("?user_id=4")
 	s.check("another user's reviews", fmt.Sprint(list), "[]")
 
 	s.want(s.as("a|b", "DELETE", "/v1/me", `{"confirm":"erase"}`), http.StatusAccepted, nil)
