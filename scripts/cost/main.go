@@ -15,6 +15,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -256,13 +257,15 @@ func areaOf(folder, root string, areas []string) (area string, err error) {
 	if err != nil {
 		return "", err
 	}
+	return longest(path, areas, "other tests"), nil
+}
+
+// longest returns the area with the longest name that a path begins with, or another one if there is none.
+func longest(path string, areas []string, other string) (area string) {
 	for _, a := range areas {
 		if (path == a || strings.HasPrefix(path, a+"/")) && len(a) > len(area) {
 			area = a
 		}
 	}
-	if area == "" {
-		area = "other tests"
-	}
-	return area, nil
+	return cmp.Or(area, other)
 }
