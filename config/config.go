@@ -100,7 +100,7 @@ type Redis struct {
 // Postgres holds the connection to Postgres.
 type Postgres struct {
 	DSN         string `koanf:"dsn" secret:"dsn" example:"postgres://stepboard:change-me@127.0.0.1:5432/stepboard" doc:"Connection string, as a URL or as keywords (host=db user=stepboard dbname=stepboard)."`
-	MaxConns    int    `koanf:"max_conns" validate:"min=5,max=1000" doc:"Most connections of one process, 5 to 1000, of which each kind of work gets a fifth. The archive, leases and probes take up to 18 more. The sum over all processes must stay below the server's max_connections."`
+	MaxConns    int    `koanf:"max_conns" validate:"min=5,max=1000" doc:"Most connections of one process, 5 to 1000, of which each kind of work gets a fifth. The archive, leases and probes take up to 22 more. The sum over all processes must stay below the server's max_connections."`
 	AutoMigrate bool   `koanf:"auto_migrate" doc:"Let serve, archive and import bring the schema up to date. Otherwise stepboard migrate up must run first."`
 }
 
