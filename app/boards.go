@@ -42,7 +42,7 @@ type boards struct {
 }
 
 // newBoards constructs the services of boards, stores the boards' definitions and reads the corrections. After an
-// error the queue is closed.
+// error the caller closes the queue.
 func newBoards(ctx context.Context, o Options, p platform, known *catalog.Catalog, who people) (boards, error) {
 	w := boards{Catalog: known, rules: corrections.NewRules(who.Directory.Erased())}
 	w.Entries = p.backing.entries(w.rules, known.Buckets)

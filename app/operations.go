@@ -44,7 +44,7 @@ type operations struct {
 	deliver   bool // whether this process delivers webhooks
 }
 
-// newOperations constructs the services of operations. idKey is the key of directory.IDHash.
+// buildOperations constructs the services of operations. idKey is the key of directory.IDHash.
 func (a *App) buildOperations(o Options, erasures *erasure.Store, idKey []byte) (err error) {
 	a.Audit = audit.New(audit.NewStore(o.Stores.Gorm), a.Directory, o.Clock, o.Log)
 	a.Reviews = reviews.New(reviews.NewStore(o.Stores.Jobs.Gorm), a.Catalog, a.Entries, a.Directory, o.Clock)

@@ -55,6 +55,20 @@ func (w *writer) restores(loss recovery.Loss, minutes time.Duration) {
 	}
 }
 
+// replica returns a function that promotes a replica, whose checkpoint is as it is now.
+func (s *server) replica() (promote func()) {
+	s.t.Helper()
+	key := keys.Builder{}.LossCheckpoint(recovery.Queue, 0)
+	checkpoint := testenv.Must(s.rdb.Dump(s.t.Context(), key).Result())
+	return func() {
+		s.t.Helper()
+		if err := s.rdb.RestoreReplace(s.t.Context(), key, 0, checkpoint).Err(); err != nil {
+			s.t.Fatal(err)
+		}
+		s.promoted()
+	}
+}
+
 func minute(n time.Duration) time.Time { return testenv.Noon.Add(n * time.Minute) }
 
 // One process still wrote to a server in whose place another one had come, and then
@@ -166,13 +180,9 @@ func TestAReplicaThatLacksWhatAProcessRecorded(t *testing.T) {
 	s.restarted()
 	first.restores(first.detect(), 2)
 	first.restores(first.detect(), 3)
-	key := keys.Builder{}.LossCheckpoint(recovery.Queue, 0)
-	replica := testenv.Must(s.rdb.Dump(t.Context(), key).Result())
+	promote := s.replica()
 	late.wants("the late process", 2)
-	if err := s.rdb.RestoreReplace(t.Context(), key, 0, replica).Err(); err != nil {
-		t.Fatal(err)
-	}
-	s.promoted()
+	promote()
 	late.wants("on the promoted replica", 2)
 	first.wants("the other process", 2)
 }
@@ -189,13 +199,9 @@ func TestAReplicaOfAnEmptiedServerThatLacksARecord(t *testing.T) {
 	first := s.writer()
 	first.restores(first.wants("an empty server", -1), 2)
 	first.restores(first.detect(), 3)
-	key := keys.Builder{}.LossCheckpoint(recovery.Queue, 0)
-	replica := testenv.Must(s.rdb.Dump(t.Context(), key).Result())
+	promote := s.replica()
 	late.wants("the late process", 2)
-	if err := s.rdb.RestoreReplace(t.Context(), key, 0, replica).Err(); err != nil {
-		t.Fatal(err)
-	}
-	s.promoted()
+	promote()
 	late.wants("on the promoted replica", 2)
 	first.wants("the other process", 2)
 }

@@ -165,13 +165,10 @@ func (s *Service) Teams(ctx context.Context, q Query) (page Page[TeamLine], err 
 	if err != nil {
 		return page, err
 	}
-	ranks := make([]int64, len(st.teams))
-	for i := range ranks {
-		ranks[i] = int64(i) + 1
-	}
-	first, shown, next := cursor.Cut(ranks, after, q.Limit,
-		func(rank int64, at models.Cursor) int { return cmp.Compare(rank, at.Key) },
-		func(rank int64) models.Cursor { return models.Cursor{Key: rank} })
+	rank := func(t teamPlace) int64 { return int64(st.of[t.Group]) + 1 }
+	first, shown, next := cursor.Cut(st.teams, after, q.Limit,
+		func(t teamPlace, at models.Cursor) int { return cmp.Compare(rank(t), at.Key) },
+		func(t teamPlace) models.Cursor { return models.Cursor{Key: rank(t)} })
 	page = Page[TeamLine]{AsOf: st.row.AsOf, Final: st.row.Revision > 0, Total: int64(len(st.teams)), Entries: []TeamLine{}}
 	for i := range shown {
 		page.Entries = append(page.Entries, s.teamLine(&c, st, v, first+i))
