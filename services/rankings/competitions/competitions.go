@@ -4,8 +4,8 @@
 // which day (package teams), and replaced as a whole. So corrections, exclusions, late days and erasures
 // need nothing of their own. Run computes all competitions that are not final. It reads each day that is
 // not archived once for all competitions of a board, and archived days again only if they have changed
-// or a person was added. At most a twentieth of its time is spent reading: after each read it waits 19 times as long as
-// that took, up to a second.
+// or a person was added. After each read it waits 19 times as long as that took, but at most a second: so at most a
+// twentieth of its time is spent on reads that take less than that of a second.
 //
 // Table standings has what each person has, in revision 0 of a competition, and for good in each final
 // one. Each process ranks that itself, without those who hide. It looks once a second at most whether the stored
