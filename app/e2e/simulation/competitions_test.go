@@ -607,8 +607,8 @@ func (w *world) compareStandings(ctx context.Context, r *replica) {
 	for _, c := range w.competing.list() {
 		running[c.Row] = c.Revision == 0
 	}
+	w.doRound(ctx, r, "users") // it may not have heard of who hides, and of who was erased, since the last one
 	w.doRound(ctx, r, "competitions")
-	w.doRound(ctx, r, "users") // it may have heard of no change of who hides since the last one
 	w.lookAtTeams(r)
 	shown, ok := w.shownScores(ctx, r)
 	if !ok || w.late(r) {
@@ -774,17 +774,18 @@ func (w *world) meddle() {
 		a := action{"correct", 1, false, func(w *world, ctx context.Context, r *replica) {
 			w.correctDay(ctx, r, w.person(), c.First+models.Date(w.random.IntN(int(c.Last-c.First)+1)))
 		}}
-		held := slices.DeleteFunc(w.heldRows(), func(h models.Hold) bool { return h.Day < c.First || h.Day > c.Last })
-		if len(held) > 0 && w.random.IntN(3) > 0 {
-			a = action{"decide about a held total", 1, false, func(w *world, ctx context.Context, r *replica) {
-				w.decide(ctx, r, held[w.random.IntN(len(held))])
+		held := slices.DeleteFunc(w.heldRows(), func(h models.Hold) bool { return h.Day < c.First || h.Day > c.Last || h.State != models.HoldOpen })
+		if len(held) > 0 && w.random.IntN(4) > 0 {
+			h := held[w.random.IntN(len(held))]
+			a = action{"release a held total", 1, false, func(w *world, ctx context.Context, r *replica) {
+				w.decideThat(ctx, r, h, models.HoldReleased, h.Score)
 			}}
-			if w.random.IntN(2) == 0 { // a released total may stay unwritten
+			if w.random.IntN(4) > 0 { // a released total may stay unwritten
 				p = w.brokenAlone(r, a)
 			}
 		}
 		w.take(r, a, p)
-		if w.random.IntN(2) == 0 {
+		if w.random.IntN(3) == 0 {
 			w.takeRound(r, "holds")
 			w.lookAtHolds()
 		}

@@ -121,14 +121,19 @@ func (w *world) decideHeld(ctx context.Context, r *replica) {
 
 // decide decides about a held total.
 func (w *world) decide(ctx context.Context, r *replica, h models.Hold) {
-	state, call, score := models.HoldReleased, "release", h.Score
+	state, score := models.HoldReleased, h.Score
 	if w.random.IntN(2) == 0 {
-		state, call = models.HoldRejected, "reject"
+		state = models.HoldRejected
 	}
 	if w.random.IntN(4) == 0 {
 		score--
 	}
-	want := http.StatusOK
+	w.decideThat(ctx, r, h, state, score)
+}
+
+// decideThat sets the state of a held total that an operator has looked at with some score.
+func (w *world) decideThat(ctx context.Context, r *replica, h models.Hold, state models.HoldState, score int64) {
+	call, want := map[models.HoldState]string{models.HoldReleased: "release", models.HoldRejected: "reject"}[state], http.StatusOK
 	if score != h.Score || h.State == models.HoldReleased && state != h.State {
 		want = http.StatusConflict
 	}

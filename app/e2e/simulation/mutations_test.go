@@ -15,9 +15,13 @@ import (
 // failing matches what the simulation prints of a seed that fails.
 var failing = regexp.MustCompile(`seed \d+ fails after \d+ steps: .*`)
 
+// changed matches the file that a patch changes.
+var changed = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)`)
+
 // TestSoakMutations proves that the simulation can fail. Each patch in testdata/mutations breaks
-// a promise of the service; 200 seeds must find it, on the store that begins its name. The patched
-// files replace those of the service in a build of the test, so the source stays as it is.
+// a promise of the service; 200 seeds must find it, on the store that begins its name, or, if that is package, the
+// tests of the package that it changes. The patched files replace those of the service in a build of the test, so the
+// source stays as it is.
 func TestSoakMutations(t *testing.T) {
 	if !testenv.AllForms() {
 		t.Skip("takes minutes; make soak runs it")
@@ -25,6 +29,14 @@ func TestSoakMutations(t *testing.T) {
 	for name, patch := range harness.Mutations(t, "testdata/mutations") {
 		t.Run(name, func(t *testing.T) {
 			store, _, _ := strings.Cut(name, "-")
+			if store == "package" {
+				folder := filepath.Dir(changed.FindStringSubmatch(string(testenv.Must(os.ReadFile(patch))))[1])
+				test := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-overlay", harness.Overlay(t, patch), "../../../"+folder)
+				if out, err := test.CombinedOutput(); err == nil || !strings.Contains(string(out), "--- FAIL: Test") {
+					t.Fatalf("its tests do not find it: %v\n%s", err, out)
+				}
+				return
+			}
 			binary := filepath.Join(t.TempDir(), "mutated.test")
 			build := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-c", "-o", binary, "-overlay", harness.Overlay(t, patch), ".")
 			if out, err := build.CombinedOutput(); err != nil {

@@ -114,6 +114,7 @@ func (w *world) catchUp() {
 	w.refresh()
 	r := w.replicas[0]
 	w.writeReleased(r)
+	w.advance(2 * time.Minute) // what was written a moment ago is not settled
 	for range 100 {
 		if !w.queued || w.backlog() == 0 {
 			break

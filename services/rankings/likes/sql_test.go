@@ -69,6 +69,29 @@ func TestStatements(t *testing.T) {
 	})
 }
 
+// A viewer is told of no like of people who are not shown to the viewer, and of the own one always.
+func TestLikesOfPeopleWhoAreNotShown(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		const day = models.Date(20_000)
+		testenv.NumberUsers(t, env, 5)
+		testenv.Hide(t, env, 2, 1, 3) // 2 blocks 1, and 3 hides from everybody
+		store := NewStore(env.Gorm, nil)
+		for by := range models.RowID(3) {
+			like := models.Like{UserID: 5, Day: day, Board: "steps", LikedBy: by + 2, CreatedAt: env.Clock.Now().UTC()}
+			if err := store.give(t.Context(), like); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for viewer, want := range map[models.RowID]models.LikeCount{1: {Likes: 1}, 2: {Likes: 2, Liked: true}, 3: {Likes: 3, Liked: true}, 5: {Likes: 2}} {
+			counts, err := store.Counts(t.Context(), "steps", day, viewer, []models.RowID{5})
+			if err != nil || counts[5] != want {
+				t.Errorf("%d is shown %+v, %v, want %+v", viewer, counts[5], err, want)
+			}
+		}
+	})
+}
+
 // In Postgres, a like that is being stored holds up none of another person, nor the counts.
 func TestLikesDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
