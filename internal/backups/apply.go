@@ -61,12 +61,12 @@ func (r *restorer) readAhead(ctx context.Context, s step) (b body) {
 	if r.bad[s.name] != nil {
 		return body{err: errEnd}
 	}
-	if s.size > aheadBytes {
+	if s.Size > aheadBytes {
 		return body{large: true}
 	}
 	b.text, b.err = read(ctx, r.t, s.name, aheadBytes+1)
 	b.large = len(b.text) > aheadBytes
-	if errors.Is(b.err, ErrNotFound) && s.size < 0 && !s.part {
+	if errors.Is(b.err, ErrNotFound) && s.Size < 0 && !s.part {
 		b.err = errEnd
 	} else if errors.Is(b.err, ErrNotFound) {
 		b.err = damaged(s.name, "%w", ErrNotFound)
@@ -147,17 +147,17 @@ func (r *restorer) decode(s step, from io.Reader) (later bool, err error) {
 	}
 	h := decoder.Header()
 	switch {
-	case h.MinTXID != ltx.TXID(s.first) || h.MaxTXID != ltx.TXID(s.last):
+	case h.MinTXID != ltx.TXID(s.First) || h.MaxTXID != ltx.TXID(s.Last):
 		return false, damaged(s.name, "is damaged: it has the states from %d to %d", h.MinTXID, h.MaxTXID)
 	case h.PageSize != r.full.PageSize:
 		return false, damaged(s.name, "has pages of %d bytes, not %d", h.PageSize, r.full.PageSize)
 	case h.NoChecksum() != s.part:
 		return false, damaged(s.name, "is damaged: it has no checksums, or has some as part of a full copy")
-	case s.first == r.last+1 && !s.part && r.post != 0 && h.PreApplyChecksum != r.post:
+	case s.First == r.last+1 && !s.part && r.post != 0 && h.PreApplyChecksum != r.post:
 		return false, damaged(s.name, "does not follow what is before it: the checksums differ")
 	}
 	later = !s.part && r.isLast(s.segment) && r.isLater(time.UnixMilli(h.Timestamp))
-	copying := s.part || s.last < r.full.Last
+	copying := s.part || s.Last < r.full.Last
 	if err := r.writePages(decoder, s, later, copying); err != nil {
 		return false, err
 	}
@@ -165,7 +165,7 @@ func (r *restorer) decode(s step, from io.Reader) (later bool, err error) {
 		return false, damaged(s.name, "is damaged: %w", err)
 	}
 	if later {
-		if s.first == r.last+1 {
+		if s.First == r.last+1 {
 			r.post = h.PreApplyChecksum // the same, if it was known
 		}
 		return true, nil
@@ -176,7 +176,7 @@ func (r *restorer) decode(s step, from io.Reader) (later bool, err error) {
 		}
 	}
 	if !s.part {
-		r.last, r.ended, r.post = s.last, time.UnixMilli(h.Timestamp), decoder.Trailer().PostApplyChecksum
+		r.last, r.ended, r.post = s.Last, time.UnixMilli(h.Timestamp), decoder.Trailer().PostApplyChecksum
 	}
 	return false, nil
 }

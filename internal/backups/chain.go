@@ -10,6 +10,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"sort"
 	"strconv"
 	"time"
 
@@ -18,18 +19,18 @@ import (
 	"stepboard/internal/pause"
 )
 
-// span is an object with the changes that lead from the state before first to last.
-type span struct {
-	first, last uint64
-	size        int64
+// Span is an object with the changes that lead from the state before First to Last.
+type Span struct {
+	First, Last uint64
+	Size        int64
 }
 
-// listing has the objects of a place that a list has.
-type listing struct {
-	fulls   []uint64         // the first states of those that are complete, ascending
-	each    map[uint64]int64 // sizes by the state
-	hours   []span           // ordered by last
-	parts   map[string]int64 // sizes of parts of full copies by their name
+// Listing has the objects of a place that a list has.
+type Listing struct {
+	Fulls   []uint64         // the first states of those that are complete, ascending
+	Each    map[uint64]int64 // sizes by the state
+	Hours   []Span           // ordered by Last
+	Parts   map[string]Span  // of full copies, by their names; First and Last are the first state of the copy
 	highest uint64           // the highest state that has left a trace
 	objects int
 	bytes   int64
@@ -39,7 +40,7 @@ var namePattern = regexp.MustCompile(`^(\d{8,19})/(?:generation\.json|(?:([A-Z2-
 
 // listings lists the objects below a folder, all if it is empty, by their places. The object of a generation has
 // one without an ID.
-func listings(ctx context.Context, t Target, folder string) (map[Place]*listing, error) {
+func listings(ctx context.Context, t Target, folder string) (map[Place]*Listing, error) {
 	var objects []Object
 	err := again(ctx, t, func() (err error) {
 		objects, err = t.List(ctx, folder)
@@ -48,7 +49,7 @@ func listings(ctx context.Context, t Target, folder string) (map[Place]*listing,
 	if err != nil {
 		return nil, err
 	}
-	all := make(map[Place]*listing)
+	all := make(map[Place]*Listing)
 	for _, o := range objects {
 		match := namePattern.FindStringSubmatch(o.Name)
 		if match == nil {
@@ -65,34 +66,40 @@ func listings(ctx context.Context, t Target, folder string) (map[Place]*listing,
 		all[place].add(place, o, match[3:])
 	}
 	for _, l := range all {
-		slices.Sort(l.fulls)
-		slices.SortFunc(l.hours, func(a, b span) int { return cmp.Compare(a.last, b.last) })
+		slices.Sort(l.Fulls)
+		slices.SortFunc(l.Hours, func(a, b Span) int { return cmp.Compare(a.Last, b.Last) })
 	}
 	return all, nil
 }
 
-func newListing() *listing {
-	return &listing{each: make(map[uint64]int64), parts: make(map[string]int64)}
+// List lists the objects of a place whose names begin with a folder of it, all if that is empty.
+func List(ctx context.Context, t Target, place Place, folder string) (*Listing, error) {
+	all, err := listings(ctx, t, place.Folder()+folder)
+	return cmp.Or(all[place], newListing()), err
+}
+
+func newListing() *Listing {
+	return &Listing{Each: make(map[uint64]int64), Parts: make(map[string]Span)}
 }
 
 // add adds an object whose name has a kind and one or two numbers.
-func (l *listing) add(place Place, o Object, name []string) {
+func (l *Listing) add(place Place, o Object, name []string) {
 	first, _ := strconv.ParseUint(name[1], 16, 64) // checked by the pattern, as below
 	last := first
 	switch {
 	case o.Name == GenerationObject(place.Number):
 	case o.Name == place.Full(first):
-		l.fulls = append(l.fulls, first)
+		l.Fulls = append(l.Fulls, first)
 	case name[0] == "full" && len(name[2]) == 6:
-		l.parts[o.Name] = o.Size
+		l.Parts[o.Name] = Span{first, first, o.Size}
 	case o.Name == place.Each(first):
-		l.each[first] = o.Size
+		l.Each[first] = o.Size
 	default:
 		last, _ = strconv.ParseUint(name[2], 16, 64)
 		if o.Name != place.Hour(first, last) || last < first {
 			return
 		}
-		l.hours = append(l.hours, span{first, last, o.Size})
+		l.Hours = append(l.Hours, Span{first, last, o.Size})
 	}
 	l.highest = max(l.highest, last)
 	l.objects++
@@ -100,9 +107,9 @@ func (l *listing) add(place Place, o Object, name []string) {
 }
 
 // cover returns the one of some hours that goes farthest from a state, if one goes farther.
-func cover(hours []span, state uint64) (best span, ok bool) {
+func cover(hours []Span, state uint64) (best Span, ok bool) {
 	for _, hour := range hours {
-		if hour.first <= state+1 && state < hour.last && hour.last > best.last {
+		if hour.First <= state+1 && state < hour.Last && hour.Last > best.Last {
 			best, ok = hour, true
 		}
 	}
@@ -115,13 +122,11 @@ type Begun struct {
 	Generation
 	Number uint64
 	// Err is why its object can't be read, or why nobody knows where the others are; nil if it can.
-	Err   error
-	place Place
-	list  *listing
+	Err error
+	// Place is where its objects are, and Listing has those.
+	Place   Place
+	Listing *Listing
 }
-
-// Place returns where its objects are.
-func (b *Begun) Place() Place { return b.place }
 
 // mostUnlisted is how many generations a target may have of which its list knows nothing.
 const mostUnlisted = 100
@@ -147,7 +152,7 @@ func Generations(ctx context.Context, t Target) ([]*Begun, error) {
 		list = append(list, b)
 	}
 	for number := last + 1; ; number++ {
-		_, err := read(ctx, t, GenerationObject(number), 1)
+		_, err := Read(ctx, t, GenerationObject(number), 1)
 		if errors.Is(err, ErrNotFound) {
 			return list, nil
 		}
@@ -166,9 +171,9 @@ func Generations(ctx context.Context, t Target) ([]*Begun, error) {
 			return nil, err
 		}
 		// It may have been begun a moment ago, or an hour ago on a target whose lists are late.
-		if len(b.list.fulls) == 0 {
-			if _, err := read(ctx, t, b.place.Full(1), 1); err == nil {
-				b.list.fulls = []uint64{1}
+		if len(b.Listing.Fulls) == 0 {
+			if _, err := Read(ctx, t, b.Place.Full(1), 1); err == nil {
+				b.Listing.Fulls = []uint64{1}
 			} else if !errors.Is(err, ErrNotFound) {
 				return nil, err
 			}
@@ -178,12 +183,12 @@ func Generations(ctx context.Context, t Target) ([]*Begun, error) {
 }
 
 // generation reads the object of a generation, and finds out where its other objects are.
-func generation(ctx context.Context, t Target, number uint64, all map[Place]*listing) (*Begun, error) {
+func generation(ctx context.Context, t Target, number uint64, all map[Place]*Listing) (*Begun, error) {
 	b := &Begun{Number: number}
-	err := readJSON(ctx, t, GenerationObject(number), &b.Generation)
+	err := ReadJSON(ctx, t, GenerationObject(number), &b.Generation)
 	switch {
 	case err == nil:
-		b.place = b.Generation.Place(number)
+		b.Place = b.Generation.Place(number)
 	case gone(err):
 		b.Generation, b.Err = Generation{}, err
 		var places []Place
@@ -193,19 +198,17 @@ func generation(ctx context.Context, t Target, number uint64, all map[Place]*lis
 			}
 		}
 		if len(places) == 1 {
-			b.place, b.ID, b.Err = places[0], places[0].ID, nil
+			b.Place, b.ID, b.Err = places[0], places[0].ID, nil
 		} else {
-			b.place = Place{Number: number}
+			b.Place = Place{Number: number}
 		}
 	default:
 		return nil, err
 	}
-	if b.list = all[b.place]; b.list == nil {
-		b.list = newListing()
-	}
-	if own := all[Place{Number: number}]; own != nil && b.place.ID != "" {
-		b.list.objects += own.objects
-		b.list.bytes += own.bytes
+	b.Listing = cmp.Or(all[b.Place], newListing())
+	if own := all[Place{Number: number}]; own != nil && b.Place.ID != "" {
+		b.Listing.objects += own.objects
+		b.Listing.bytes += own.bytes
 	}
 	return b, nil
 }
@@ -244,13 +247,13 @@ func Describe(ctx context.Context, t Target) (chains []Chain, err error) {
 }
 
 func describe(ctx context.Context, t Target, b *Begun, all []*Begun) (Chain, error) {
-	l, place := b.list, b.place
+	l, place := b.Listing, b.Place
 	c := Chain{Number: b.Number, Generation: b.Generation, Objects: l.objects, Bytes: l.bytes}
 	if b.BeganAt.IsZero() {
 		c.Missing = GenerationObject(b.Number)
 	}
-	for _, first := range l.fulls {
-		full, err := readFull(ctx, t, place, first)
+	for _, first := range l.Fulls {
+		full, err := ReadFull(ctx, t, place, first)
 		if gone(err) {
 			c.Missing = place.Full(first)
 			continue
@@ -258,7 +261,7 @@ func describe(ctx context.Context, t Target, b *Begun, all []*Begun) (Chain, err
 			return c, err
 		}
 		for part := range full.Parts {
-			if name := place.Part(first, part); l.parts[name] == 0 && c.Missing == "" {
+			if name := place.Part(first, part); l.Parts[name].Size == 0 && c.Missing == "" {
 				c.Missing = name
 			}
 		}
@@ -286,10 +289,10 @@ func describe(ctx context.Context, t Target, b *Begun, all []*Begun) (Chain, err
 	}
 	last := ""
 	for state < l.highest {
-		hour, joined := cover(l.hours, state)
+		hour, joined := cover(l.Hours, state)
 		if state++; joined {
-			state, last = hour.last, place.Hour(hour.first, hour.last)
-		} else if _, ok := l.each[state]; ok {
+			state, last = hour.Last, place.Hour(hour.First, hour.Last)
+		} else if _, ok := l.Each[state]; ok {
 			last = place.Each(state)
 		} else {
 			if c.Missing == "" {
@@ -359,7 +362,17 @@ func again(ctx context.Context, t Target, do func() error) error {
 	}
 }
 
-// read reads an object, or only its beginning if it has more bytes than most.
+// readTimeout bounds the reading of something small.
+const readTimeout = time.Minute
+
+// Read reads an object, or only its beginning if it has more bytes than most. It gives up after a minute. ErrNotFound.
+func Read(ctx context.Context, t Target, name string, most int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return read(ctx, t, name, most)
+}
+
+// read is Read without a limit of time.
 func read(ctx context.Context, t Target, name string, most int64) (text []byte, err error) {
 	err = again(ctx, t, func() error {
 		body, err := t.Read(ctx, name)
@@ -373,17 +386,19 @@ func read(ctx context.Context, t Target, name string, most int64) (text []byte, 
 	return text, err
 }
 
-func readJSON(ctx context.Context, t Target, name string, into any) error {
-	text, err := read(ctx, t, name, 64<<10)
+// ReadJSON reads an object that is JSON, of up to 64 KB. ErrNotFound.
+func ReadJSON(ctx context.Context, t Target, name string, into any) error {
+	text, err := Read(ctx, t, name, 64<<10)
 	if err == nil && json.Unmarshal(text, into) != nil {
 		err = damaged(name, "is damaged")
 	}
 	return err
 }
 
-func readFull(ctx context.Context, t Target, place Place, first uint64) (full Full, err error) {
+// ReadFull reads the object that ends a full copy. ErrNotFound.
+func ReadFull(ctx context.Context, t Target, place Place, first uint64) (full Full, err error) {
 	name := place.Full(first)
-	if err := readJSON(ctx, t, name, &full); err != nil {
+	if err := ReadJSON(ctx, t, name, &full); err != nil {
 		return full, err
 	}
 	if full.First != first || first == 0 || full.Last < first || full.Parts < 1 || full.Parts > 1<<20 ||
@@ -396,9 +411,27 @@ func readFull(ctx context.Context, t Target, place Place, first uint64) (full Fu
 
 // readHeader reads the header of an object with changes, which nothing has checked.
 func readHeader(ctx context.Context, t Target, name string) (header ltx.Header, err error) {
-	text, err := read(ctx, t, name, ltx.HeaderSize)
+	text, err := Read(ctx, t, name, ltx.HeaderSize)
 	if err == nil && header.UnmarshalBinary(text) != nil {
 		err = damaged(name, "is damaged")
 	}
 	return header, err
+}
+
+// HoursUntil returns how many of the hours of a place, which are in order, come before the first one whose last state is
+// late, as is said of its time. It reads the beginnings of a few.
+func HoursUntil(ctx context.Context, t Target, place Place, hours []Span, late func(time.Time) bool) (n int, err error) {
+	n = sort.Search(len(hours), func(i int) bool {
+		if err != nil {
+			return false
+		}
+		name := place.Hour(hours[i].First, hours[i].Last)
+		header, e := readHeader(ctx, t, name)
+		if errors.Is(e, ErrNotFound) {
+			e = damaged(name, "%w", e)
+		}
+		err = e
+		return late(time.UnixMilli(header.Timestamp))
+	})
+	return n, err
 }

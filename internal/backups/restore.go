@@ -8,7 +8,6 @@ import (
 	"iter"
 	"os"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/superfly/ltx"
@@ -125,8 +124,8 @@ type restorer struct {
 type segment struct {
 	*Begun
 	to    uint64 // 0 for all
-	hours []span // that are neither beyond that nor later than the restored time
-	later []span // that are later
+	hours []Span // that are neither beyond that nor later than the restored time
+	later []Span // that are later
 }
 
 // now returns the segment that is applied.
@@ -190,8 +189,8 @@ func (r *restorer) choose(ctx context.Context, all []*Begun) error {
 			return damaged(GenerationObject(g.Number), "can't be read: %w", g.Err)
 		}
 		oldest, err := r.chooseFull(ctx, g, 0)
-		_, begins := cover(g.list.hours, 1)
-		if _, ok := g.list.each[2]; ok {
+		_, begins := cover(g.Listing.Hours, 1)
+		if _, ok := g.Listing.Each[2]; ok {
 			begins = true
 		}
 		deleted := oldest.First > 1 && !begins // it had others, since which nothing before counts any more
@@ -245,13 +244,13 @@ func (r *restorer) chooseBases(ctx context.Context, all []*Begun) error {
 // damaged that may be the right one, it returns that error, because the generation before has something else.
 func (r *restorer) chooseFull(ctx context.Context, g *Begun, upTo uint64) (oldest Full, err error) {
 	r.full = Full{}
-	for _, first := range slices.Backward(g.list.fulls) {
-		name := g.place.Full(first)
+	for _, first := range slices.Backward(g.Listing.Fulls) {
+		name := g.Place.Full(first)
 		if e := r.bad[name]; e != nil {
 			err = &damagedError{name, e}
 			continue
 		}
-		full, e := readFull(ctx, r.t, g.place, first)
+		full, e := ReadFull(ctx, r.t, g.Place, first)
 		switch {
 		case errors.Is(e, ErrNotFound): // it was deleted
 		case gone(e):
@@ -269,35 +268,23 @@ func (r *restorer) chooseFull(ctx context.Context, g *Begun, upTo uint64) (oldes
 }
 
 // chooseHours finds the objects of hours of a segment that are not later than the restored time, or its last state.
-func (r *restorer) chooseHours(ctx context.Context, of int) (err error) {
+func (r *restorer) chooseHours(ctx context.Context, of int) error {
 	g := &r.path[of]
-	hours := slices.DeleteFunc(slices.Clone(g.list.hours), func(hour span) bool {
-		return of == 0 && hour.last < r.full.First || g.to != 0 && hour.last > g.to || r.bad[g.place.Hour(hour.first, hour.last)] != nil
+	g.hours = slices.DeleteFunc(slices.Clone(g.Listing.Hours), func(hour Span) bool {
+		return of == 0 && hour.Last < r.full.First || g.to != 0 && hour.Last > g.to || r.bad[g.Place.Hour(hour.First, hour.Last)] != nil
 	})
-	if !r.isLast(of) {
-		g.hours = hours
+	if !r.isLast(of) || r.at.IsZero() {
 		return nil
 	}
-	n := sort.Search(len(hours), func(i int) bool {
-		if err != nil || r.at.IsZero() {
-			return false
-		}
-		name := g.place.Hour(hours[i].first, hours[i].last)
-		header, e := readHeader(ctx, r.t, name)
-		if errors.Is(e, ErrNotFound) {
-			e = damaged(name, "%w", e)
-		}
-		err = e
-		return r.isLater(time.UnixMilli(header.Timestamp))
-	})
-	g.hours, g.later = hours[:n], hours[n:]
+	n, err := HoursUntil(ctx, r.t, g.Place, g.hours, r.isLater)
+	g.hours, g.later = g.hours[:n], g.hours[n:]
 	return err
 }
 
 // step is an object that is applied.
 type step struct {
 	name string
-	span
+	Span
 	part    bool // of the full copy
 	segment int  // of the path
 }
@@ -307,13 +294,13 @@ type step struct {
 func (r *restorer) change(of int, state uint64) step {
 	g := &r.path[of]
 	if hour, ok := cover(g.hours, state); ok {
-		return step{name: g.place.Hour(hour.first, hour.last), span: hour, segment: of}
+		return step{name: g.Place.Hour(hour.First, hour.Last), Span: hour, segment: of}
 	}
-	size, listed := g.list.each[state+1]
+	size, listed := g.Listing.Each[state+1]
 	if !listed {
 		size = -1
 	}
-	return step{name: g.place.Each(state + 1), span: span{state + 1, state + 1, size}, segment: of}
+	return step{name: g.Place.Each(state + 1), Span: Span{state + 1, state + 1, size}, segment: of}
 }
 
 // steps returns the objects to apply, without an end.
@@ -321,18 +308,17 @@ func (r *restorer) steps() iter.Seq[step] {
 	full, first := r.full, &r.path[0] // while it runs ahead, r.full may become that of a later segment
 	return func(yield func(step) bool) {
 		for part := range full.Parts {
-			name := first.place.Part(full.First, part)
-			size, listed := first.list.parts[name]
-			if !listed {
-				size = -1
+			name, size := first.Place.Part(full.First, part), int64(-1)
+			if listed, ok := first.Listing.Parts[name]; ok {
+				size = listed.Size
 			}
-			if !yield(step{name: name, span: span{full.First + 1, full.First + 1, size}, part: true}) {
+			if !yield(step{name: name, Span: Span{full.First + 1, full.First + 1, size}, part: true}) {
 				return
 			}
 		}
 		state := full.First
 		// What leads to the first state is in the copy already, but has its checksum.
-		if before := r.change(0, state-1); state > 1 && before.last == state && before.size >= 0 && r.bad[before.name] == nil {
+		if before := r.change(0, state-1); state > 1 && before.Last == state && before.Size >= 0 && r.bad[before.name] == nil {
 			state--
 		}
 		for of := 0; ; of, state = of+1, 1 {
@@ -341,7 +327,7 @@ func (r *restorer) steps() iter.Seq[step] {
 				if !yield(next) {
 					return
 				}
-				state = next.last
+				state = next.Last
 			}
 		}
 	}
@@ -358,7 +344,7 @@ func (r *restorer) apply(ctx context.Context) (newest bool, err error) {
 		for ; r.segment < s.segment; r.segment++ {
 			r.last, r.full.First, r.full.Last = 1, 1, 1
 		}
-		if r.isLast(s.segment) && s.last > r.last && r.last >= r.full.Last && !s.part && r.ended.Equal(r.at) {
+		if r.isLast(s.segment) && s.Last > r.last && r.last >= r.full.Last && !s.part && r.ended.Equal(r.at) {
 			return false, nil // whatever is next is later
 		}
 		later, err := r.applyStep(ctx, s, body)
@@ -379,7 +365,7 @@ func (r *restorer) apply(ctx context.Context) (newest bool, err error) {
 }
 
 func (r *restorer) badFull(err error) error {
-	return damaged(r.path[0].place.Full(r.first), "can't be used: %w", err)
+	return damaged(r.path[0].Place.Full(r.first), "can't be used: %w", err)
 }
 
 // end is called when there is no object that leads on from the state of the database. If there is a
@@ -398,14 +384,14 @@ func (r *restorer) end(ctx context.Context, s step) (newest bool, err error) {
 	}
 	if hour, ok := cover(g.later, r.last); ok && errors.Is(reason, ErrNotFound) {
 		// The states of an earlier day are there only for each hour. Its header alone is no proof.
-		s := step{name: g.place.Hour(hour.first, hour.last), span: hour, segment: r.segment}
+		s := step{name: g.Place.Hour(hour.First, hour.Last), Span: hour, segment: r.segment}
 		later, err := r.applyStep(ctx, s, r.readAhead(ctx, s))
 		if err == nil && !later {
 			err = damaged(s.name, "is damaged")
 		}
 		return false, err
 	}
-	if g.list.highest > r.last {
+	if g.Listing.highest > r.last {
 		return false, &IncompleteError{s.name, r.ended, reason}
 	}
 	return true, nil

@@ -120,8 +120,8 @@ func readBase(path string) (*base, error) {
 func (s *Shipper) knowBase(ctx context.Context) error {
 	s.deliberate = true
 	if s.own == (backups.Place{}) {
-		before, err := readStart(s.path(beforeFile))
-		if err == nil && before.To == s.o.To {
+		var before start
+		if err := readJSON(s.path(beforeFile), &before); err == nil && before.To == s.o.To {
 			s.own = backups.Place{Number: before.Generation, ID: before.ID}
 		}
 	}
@@ -185,12 +185,9 @@ func (s *Shipper) there(ctx context.Context, place backups.Place) error {
 // startOver forgets the own generation if somebody has asked for that at a target that does not have it.
 func (s *Shipper) startOver(ctx context.Context) (asked bool, err error) {
 	var wish backups.Beginning
-	text, err := readAll(ctx, s.o.Target, backups.BeginObject, 4096)
+	err = backups.ReadJSON(ctx, s.o.Target, backups.BeginObject, &wish)
 	if errors.Is(err, backups.ErrNotFound) {
 		return false, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &wish)
 	}
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", backups.BeginObject, err)
@@ -287,24 +284,16 @@ func (s *Shipper) beginChain(ctx context.Context, first start, upon *base) error
 // beginUpon measures the database, and writes the pages that differ from a base as the changes to its second state.
 func (s *Shipper) beginUpon(c *chain, upon *base, changes stores.Changes, pages uint32, page func(int64, []byte) error) error {
 	return stores.WriteSynced(s.changes(c.state), func(to io.Writer) error {
-		encoder, err := ltx.NewEncoder(to)
-		if err != nil {
-			return err
-		}
-		if err := encoder.EncodeHeader(c.header(stores.Position{}.Offset(), pages, upon.Sum)); err != nil {
-			return err
-		}
-		c.sums, c.sum, err = s.measure(changes, page, func(n uint32, content []byte, sum ltx.Checksum) error {
-			if n > 1 && int(n) <= len(upon.sums) && upon.sums[n-1] == sum {
-				return nil
-			}
-			return encoder.EncodePage(ltx.PageHeader{Pgno: n}, content) // the first one always: none has no meaning
+		header := c.header(stores.Position{}.Offset(), pages, upon.Sum)
+		return encode(to, header, func(write writePage) (_ ltx.Checksum, err error) {
+			c.sums, c.sum, err = s.measure(changes, page, func(n uint32, content []byte, sum ltx.Checksum) error {
+				if n > 1 && int(n) <= len(upon.sums) && upon.sums[n-1] == sum {
+					return nil
+				}
+				return write(n, content) // the first one always: none has no meaning
+			})
+			return c.sum, err
 		})
-		if err != nil {
-			return err
-		}
-		encoder.SetPostApplyChecksum(c.sum)
-		return encoder.Close()
 	})
 }
 
@@ -338,17 +327,16 @@ func (s *Shipper) spool(c *chain, full *backups.Full, changes stores.Changes, pa
 
 func (s *Shipper) spooledPart(n int) string { return s.path(fmt.Sprintf("full-%06d.part", n)) }
 
-// shipFull ships the full copy that was made when the generation began.
+// shipFull ships the full copy that was made when the generation began, if it waits.
 func (s *Shipper) shipFull(ctx context.Context) error {
 	s.mu.Lock()
-	place := s.own
+	place, spooled := s.own, s.spooled
 	s.mu.Unlock()
-	var full backups.Full
-	text, err := os.ReadFile(s.path(fullFile))
-	if err == nil {
-		err = json.Unmarshal(text, &full)
+	if !spooled {
+		return nil
 	}
-	if err != nil {
+	var full backups.Full
+	if err := readJSON(s.path(fullFile), &full); err != nil {
 		return err
 	}
 	for part := range full.Parts {
@@ -356,23 +344,21 @@ func (s *Shipper) shipFull(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.create(ctx, place, place.Part(full.First, part), content); err != nil && !errors.Is(err, backups.ErrExists) {
+		if err := s.createAgain(ctx, place, place.Part(full.First, part), content); err != nil {
 			return err
 		}
 		failpoint.Hit("shipping.part")
 	}
-	if err := s.create(ctx, place, place.Full(full.First), text); err != nil && !errors.Is(err, backups.ErrExists) {
+	if err := s.endFull(ctx, place, full); err != nil {
 		return err
 	}
-	failpoint.Hit("shipping.full")
-	s.haveFull(place, full)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.spooled || s.own != place { // it was given up meanwhile
 		return nil
 	}
 	s.spooled = false
-	err = errors.Join(remove(s.path(fullFile)), stores.SyncDir(s.dir)) // it says that the parts are there
+	err := errors.Join(remove(s.path(fullFile)), stores.SyncDir(s.dir)) // it says that the parts are there
 	for part := range full.Parts {
 		err = errors.Join(err, remove(s.spooledPart(part)))
 	}
@@ -460,18 +446,18 @@ func writeJSON(path string, value any) error {
 	return stores.WriteSynced(path, func(to io.Writer) error { return json.NewEncoder(to).Encode(value) })
 }
 
+func readJSON(path string, into any) error {
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	return err
+}
+
 // remove removes a file, if it is there.
 func remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
-}
-
-func exists(path string) (bool, error) {
-	_, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }

@@ -2,9 +2,9 @@ package shipping
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -61,15 +61,6 @@ type start struct {
 	End    stores.Position `json:"end"`
 }
 
-// readStart reads the file of a chain.
-func readStart(path string) (first start, err error) {
-	text, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(text, &first)
-	}
-	return first, err
-}
-
 // pages returns how many pages the database has as it is at a place in the log, where it has what c says.
 func (s *Shipper) pages(c stores.Changes) (uint32, error) {
 	if c.Pages != 0 {
@@ -121,11 +112,10 @@ func (s *Shipper) measure(c stores.Changes, page func(at int64, to []byte) error
 // prove finds out whether the database is a later state of the chain that the data folder has, and goes on
 // with that.
 func (s *Shipper) prove(ctx context.Context) (*chain, error) {
-	first, err := readStart(s.path(chainFile))
-	if err != nil {
+	c := new(chain)
+	if err := readJSON(s.path(chainFile), &c.start); err != nil {
 		return nil, err
 	}
-	c := &chain{start: first}
 	if c.To != s.o.To {
 		return nil, fmt.Errorf("its copies are at %s", c.To)
 	}
@@ -170,37 +160,26 @@ func (s *Shipper) prove(ctx context.Context) (*chain, error) {
 	return nil, errors.New("it is not what was collected last")
 }
 
-// continues reports whether the database is what a chain says, and completes that one's place in the log. The log
-// goes on at the end of the chain, or was moved into the database meanwhile.
+// continues reports whether the database is what a chain says, and completes that one's checksums and place in the
+// log. The log goes on at the end of the chain, or was moved into the database meanwhile. It reads the database.
 func (s *Shipper) continues(ctx context.Context, c *chain, pages uint32) (proven bool, err error) {
-	for _, end := range []stores.Position{c.end, {}} {
-		c.end = end
-		if proven, err = s.matches(ctx, c, pages); proven || err != nil {
-			break
-		}
-	}
-	return proven, err
-}
-
-// matches reports whether the database is, at the end of a chain, what the chain says, and completes
-// that one's checksums. It reads the database.
-func (s *Shipper) matches(ctx context.Context, c *chain, pages uint32) (matches bool, err error) {
 	compare := func(changes stores.Changes, page func(int64, []byte) error) error {
 		if changes.Pages != 0 && changes.Pages != pages {
 			return nil
 		}
 		sums, sum, err := s.measure(changes, page, nil)
 		if err == nil && sum == c.sum && len(sums) == int(pages) {
-			matches, c.sums, c.end = true, sums, changes.End
+			proven, c.sums, c.end = true, sums, changes.End
 		}
 		return err
 	}
-	if c.end.Frames == 0 {
-		err = compare(stores.Changes{}, nil)
-		return matches, err
+	if c.end.Frames != 0 {
+		err = s.log.ReadUpTo(ctx, c.end, compare)
 	}
-	_, err = s.log.ReadUpTo(ctx, c.end, compare)
-	return matches, err
+	if err == nil && !proven {
+		err = compare(stores.Changes{}, nil)
+	}
+	return proven, err
 }
 
 // check gives the chain up if its database is not what the chain says. No defect is known, and no
@@ -358,7 +337,8 @@ func (s *Shipper) know(ctx context.Context) error {
 		}
 		s.shippedAt = time.UnixMilli(header.Timestamp)
 	}
-	if s.spooled, err = exists(s.path(fullFile)); err != nil {
+	_, err = os.Stat(s.path(fullFile))
+	if s.spooled = err == nil; err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, state := range waiting {
@@ -465,13 +445,8 @@ func (c *chain) next(changes stores.Changes, at time.Time) (*chain, error) {
 
 // writeChanges writes the file of the changes from one state to the next, and completes that one's
 // checksums.
-func writeChanges(path string, from, next *chain, changes stores.Changes, page func(int64, []byte) error) (err error) {
+func writeChanges(path string, from, next *chain, changes stores.Changes, page func(int64, []byte) error) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	encoder, err := ltx.NewEncoder(file)
 	if err != nil {
 		return err
 	}
@@ -479,27 +454,54 @@ func writeChanges(path string, from, next *chain, changes stores.Changes, page f
 	if from.end.Salts == next.end.Salts {
 		begin = from.end.Offset()
 	}
-	if err := encoder.EncodeHeader(next.header(begin, changes.Pages, from.sum)); err != nil {
+	hasher := ltx.NewHasher()
+	err = encode(file, next.header(begin, changes.Pages, from.sum), func(write writePage) (ltx.Checksum, error) {
+		err := writePages(changes.At, changes.Pages, page, func(n uint32, content []byte) error {
+			one := ltx.ChecksumPageWithHasher(hasher, n, content)
+			next.sum = ltx.ChecksumFlag | (next.sum ^ next.sums[n-1] ^ one)
+			next.sums[n-1] = one
+			return write(n, content)
+		})
+		return next.sum, err
+	})
+	return errors.Join(err, file.Close())
+}
+
+// writePage writes a page to an object. Pages come in order.
+type writePage = func(n uint32, content []byte) error
+
+// encode writes an object. pages writes its pages, and returns the checksum of the database after them, 0 for none.
+func encode(to io.Writer, header ltx.Header, pages func(writePage) (after ltx.Checksum, err error)) error {
+	encoder, err := ltx.NewEncoder(to)
+	if err != nil {
 		return err
 	}
-	content := make([]byte, stores.PageSize)
-	hasher := ltx.NewHasher()
-	for _, n := range slices.Sorted(maps.Keys(changes.At)) {
-		if n > changes.Pages {
-			continue
-		}
-		if err := page(changes.At[n], content); err != nil {
-			return err
-		}
-		if err := encoder.EncodePage(ltx.PageHeader{Pgno: n}, content); err != nil {
-			return err
-		}
-		one := ltx.ChecksumPageWithHasher(hasher, n, content)
-		next.sum = ltx.ChecksumFlag | (next.sum ^ next.sums[n-1] ^ one)
-		next.sums[n-1] = one
+	if err := encoder.EncodeHeader(header); err != nil {
+		return err
 	}
-	encoder.SetPostApplyChecksum(next.sum)
+	after, err := pages(func(n uint32, content []byte) error { return encoder.EncodePage(ltx.PageHeader{Pgno: n}, content) })
+	if err != nil {
+		return err
+	}
+	encoder.SetPostApplyChecksum(after)
 	return encoder.Close()
+}
+
+// writePages writes the pages that are at places from which read reads them, up to a number.
+func writePages(at map[uint32]int64, last uint32, read func(at int64, to []byte) error, write writePage) error {
+	content := make([]byte, stores.PageSize)
+	for _, n := range slices.Sorted(maps.Keys(at)) {
+		if n > last {
+			break
+		}
+		if err := read(at[n], content); err != nil {
+			return err
+		}
+		if err := write(n, content); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // header returns the header of the changes that lead to a state, which the log has from a place on.

@@ -5,7 +5,6 @@ package shipping
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -214,10 +213,10 @@ func (s *Shipper) step(ctx context.Context) error {
 			return err
 		}
 	}
-	if looked == nil && s.spools() {
+	if looked == nil {
 		looked = s.shipFull(ctx)
 	}
-	if looked == nil && s.first() != 0 {
+	if looked == nil {
 		looked = s.ship(ctx)
 	}
 	s.mu.Lock()
@@ -273,12 +272,6 @@ func (s *Shipper) exists() bool {
 	return s.chain != nil
 }
 
-func (s *Shipper) spools() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.spooled
-}
-
 // first returns the first state that waits for the target, or 0.
 func (s *Shipper) first() uint64 {
 	s.mu.Lock()
@@ -311,7 +304,7 @@ func (s *Shipper) writes(place backups.Place) bool {
 	return s.chain != nil && s.own == place
 }
 
-// ship creates the object of the first state that waits. What has the same content exists because an
+// ship creates the object of the first state that waits, if any. What has the same content exists because an
 // answer was lost.
 func (s *Shipper) ship(ctx context.Context) error {
 	s.mu.Lock()
@@ -336,7 +329,7 @@ func (s *Shipper) ship(ctx context.Context) error {
 	err = s.create(ctx, place, name, text)
 	if errors.Is(err, backups.ErrExists) {
 		var found []byte
-		if found, err = readAll(ctx, s.o.Target, name, int64(len(text))); err == nil && !bytes.Equal(found, text) {
+		if found, err = backups.Read(ctx, s.o.Target, name, int64(len(text))+1); err == nil && !bytes.Equal(found, text) {
 			return s.end(place)
 		}
 	}
@@ -367,6 +360,15 @@ func (s *Shipper) create(ctx context.Context, place backups.Place, name string, 
 	return s.write(ctx, place, name, bytes.NewReader(content), int64(len(content)))
 }
 
+// createAgain is create where what an earlier attempt has written is as good.
+func (s *Shipper) createAgain(ctx context.Context, place backups.Place, name string, content []byte) error {
+	err := s.create(ctx, place, name, content)
+	if errors.Is(err, backups.ErrExists) {
+		return nil
+	}
+	return err
+}
+
 // write is create of what a reader has. Where it costs next to nothing, it looks before and after it whether the
 // generation is there: a disk may be taken away at any moment, and leave the folder below it.
 func (s *Shipper) write(ctx context.Context, place backups.Place, name string, from io.ReadSeeker, size int64) error {
@@ -391,21 +393,6 @@ func (s *Shipper) write(ctx context.Context, place backups.Place, name string, f
 
 // readGeneration reads the object of a generation.
 func readGeneration(ctx context.Context, t backups.Target, number uint64) (g backups.Generation, err error) {
-	text, err := readAll(ctx, t, backups.GenerationObject(number), 4096)
-	if err == nil {
-		err = json.Unmarshal(text, &g)
-	}
+	err = backups.ReadJSON(ctx, t, backups.GenerationObject(number), &g)
 	return g, err
-}
-
-// readAll reads an object, but not more than a byte beyond a limit.
-func readAll(ctx context.Context, t backups.Target, name string, limit int64) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	from, err := t.Read(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer from.Close()
-	return io.ReadAll(io.LimitReader(from, limit+1))
 }

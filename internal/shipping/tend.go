@@ -38,8 +38,6 @@ type tended struct {
 	place backups.Place
 	// joinedAt and deletedAt are the hours in which changes were joined and objects deleted last.
 	joinedAt, deletedAt time.Time
-	fulls               map[string]backups.Full
-	hours               map[string]time.Time // when the changes of an hour end
 }
 
 // tend is Tend without noting the error.
@@ -52,7 +50,7 @@ func (s *Shipper) tend(ctx context.Context) error {
 	}
 	t := &s.tended
 	if t.place != place {
-		*t = tended{fulls: make(map[string]backups.Full), hours: make(map[string]time.Time)}
+		*t = tended{}
 		if err := s.findFulls(ctx, place); err != nil {
 			return fmt.Errorf("look for full copies: %w", err)
 		}
@@ -95,7 +93,11 @@ func (s *Shipper) tend(ctx context.Context) error {
 
 // findFulls finds out when the own generation got its last full copy.
 func (s *Shipper) findFulls(ctx context.Context, place backups.Place) error {
-	fulls, err := s.readFulls(ctx, place)
+	list, err := backups.List(ctx, s.o.Target, place, "full/")
+	if err != nil {
+		return err
+	}
+	fulls, err := s.readFulls(ctx, place, list)
 	for _, full := range fulls {
 		s.haveFull(place, full)
 	}
@@ -118,29 +120,14 @@ func (s *Shipper) haveFull(place backups.Place, full backups.Full) {
 	}
 }
 
-// readFulls returns the full copies of a generation by the names of their objects.
-func (s *Shipper) readFulls(ctx context.Context, place backups.Place) (map[string]backups.Full, error) {
-	objects, err := s.o.Target.List(ctx, place.Folder()+"full/")
-	if err != nil {
-		return nil, err
-	}
-	fulls := make(map[string]backups.Full)
-	for _, object := range objects {
-		if !strings.HasSuffix(object.Name, ".json") {
-			continue
+// readFulls reads the objects of the full copies of a generation.
+func (s *Shipper) readFulls(ctx context.Context, place backups.Place, list *backups.Listing) (fulls []backups.Full, err error) {
+	for _, first := range list.Fulls {
+		full, err := backups.ReadFull(ctx, s.o.Target, place, first)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", place.Full(first), err)
 		}
-		full, ok := s.tended.fulls[object.Name]
-		if !ok {
-			text, err := readAll(ctx, s.o.Target, object.Name, 4096)
-			if err == nil {
-				err = json.Unmarshal(text, &full)
-			}
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", object.Name, err)
-			}
-			s.tended.fulls[object.Name] = full
-		}
-		fulls[object.Name] = full
+		fulls = append(fulls, full)
 	}
 	return fulls, nil
 }
@@ -162,19 +149,22 @@ func (s *Shipper) full(ctx context.Context, place backups.Place, later bool) err
 	if full.First == 0 {
 		return errors.New("somebody reads an older state of the database")
 	}
-	for first, more := uint32(1), true; more; full.Parts++ {
-		var part []byte
-		var err error
-		if part, first, more, err = s.part(full, first); err != nil {
+	for first := uint32(1); ; full.Parts++ {
+		pages, err := s.readPart(first)
+		if err != nil {
 			return err
 		}
-		if part == nil {
+		if len(pages) == 0 {
 			break
 		}
-		// What an earlier attempt has written is as good: later changes lie over both.
-		if err := s.create(ctx, place, place.Part(full.First, full.Parts), part); err != nil && !errors.Is(err, backups.ErrExists) {
+		part, err := encodePart(full, first, pages)
+		if err == nil { // later changes lie also over what an earlier attempt has written
+			err = s.createAgain(ctx, place, place.Part(full.First, full.Parts), part)
+		}
+		if err != nil {
 			return err
 		}
+		first += uint32(len(pages) / stores.PageSize)
 		full.Bytes += int64(len(part))
 		failpoint.Hit("shipping.part")
 	}
@@ -196,11 +186,16 @@ func (s *Shipper) full(ctx context.Context, place backups.Place, later bool) err
 	if !s.writes(place) {
 		return errEnded
 	}
+	return s.endFull(ctx, place, full)
+}
+
+// endFull creates the object that ends a full copy.
+func (s *Shipper) endFull(ctx context.Context, place backups.Place, full backups.Full) error {
 	text, err := json.Marshal(full)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.createAgain(ctx, place, place.Full(full.First), text)
 	}
-	if err := s.create(ctx, place, place.Full(full.First), text); err != nil && !errors.Is(err, backups.ErrExists) {
+	if err != nil {
 		return err
 	}
 	failpoint.Hit("shipping.full")
@@ -215,163 +210,105 @@ func (s *Shipper) has(place backups.Place, state uint64) bool {
 	return s.chain == nil || s.own != place || len(s.waiting) == 0 || s.waiting[0] > state
 }
 
-// part returns a part of a full copy, nil for none, and the first page of the next one.
-func (s *Shipper) part(full backups.Full, first uint32) (part []byte, next uint32, more bool, err error) {
+// readPart reads the pages of a part of a full copy, from the first one on; none behind the end of the database.
+func (s *Shipper) readPart(first uint32) ([]byte, error) {
 	pages := make([]byte, 0, partPages*stores.PageSize)
-	for more = true; more && len(pages) < cap(pages); {
+	for len(pages) < cap(pages) {
 		piece := pages[len(pages):][:readPages*stores.PageSize]
 		n, err := s.log.ReadDatabase(first+uint32(len(pages)/stores.PageSize), piece)
 		if err != nil {
-			return nil, 0, false, err
+			return nil, err
 		}
-		pages, more = pages[:len(pages)+n*stores.PageSize], n == readPages
+		if pages = pages[:len(pages)+n*stores.PageSize]; n < readPages {
+			break
+		}
 	}
-	count := uint32(len(pages) / stores.PageSize)
-	if count == 0 {
-		return nil, first, false, nil
-	}
-	part, err = encodePart(full, first, pages)
-	return part, first + count, more, err
+	return pages, nil
 }
 
 // encodePart returns a part of a full copy: pages from the first one on.
 func encodePart(full backups.Full, first uint32, pages []byte) ([]byte, error) {
 	var buffer bytes.Buffer
-	encoder, err := ltx.NewEncoder(&buffer)
-	if err != nil {
-		return nil, err
-	}
 	state, count := ltx.TXID(full.First+1), uint32(len(pages)/stores.PageSize)
-	err = encoder.EncodeHeader(ltx.Header{
+	header := ltx.Header{
 		Version: ltx.Version, Flags: ltx.HeaderFlagNoChecksum, PageSize: stores.PageSize, Commit: first + count - 1,
 		MinTXID: state, MaxTXID: state, Timestamp: full.BeganAt.UnixMilli(),
-	})
-	for i := range count {
-		if n := first + i; err == nil && n != ltx.LockPgno(stores.PageSize) {
-			err = encoder.EncodePage(ltx.PageHeader{Pgno: n}, pages[i*stores.PageSize:][:stores.PageSize])
+	}
+	err := encode(&buffer, header, func(write writePage) (_ ltx.Checksum, err error) {
+		for i := range count {
+			if n := first + i; err == nil && n != ltx.LockPgno(stores.PageSize) {
+				err = write(n, pages[i*stores.PageSize:][:stores.PageSize])
+			}
 		}
-	}
-	if err == nil {
-		err = encoder.Close()
-	}
+		return 0, err
+	})
 	return buffer.Bytes(), err
 }
 
-// numbersOf returns the states that the name of an object of changes has: one, or two of an hour.
-func numbersOf(name string) (first, last uint64) {
-	name = name[strings.LastIndex(name, "/")+1:]
-	if n, _ := fmt.Sscanf(name, "%016x-%016x.ltx", &first, &last); n == 2 {
-		return first, last
-	}
-	if n, _ := fmt.Sscanf(name, "%016x.ltx", &first); n == 1 {
-		return first, first
-	}
-	return 0, 0
-}
-
 // joinHours joins the changes of each hour before the given one.
-func (s *Shipper) joinHours(ctx context.Context, place backups.Place, before time.Time) error {
-	hours, err := s.o.Target.List(ctx, place.Folder()+"hour/")
+func (s *Shipper) joinHours(ctx context.Context, place backups.Place, before time.Time) (err error) {
+	list, err := backups.List(ctx, s.o.Target, place, "")
 	if err != nil {
 		return err
 	}
 	joined := uint64(1)
-	for _, hour := range hours {
-		_, last := numbersOf(hour.Name)
-		joined = max(joined, last)
+	if n := len(list.Hours); n > 0 {
+		joined = list.Hours[n-1].Last
 	}
-	each, err := s.o.Target.List(ctx, place.Folder()+"each/")
-	if err != nil {
+	j := new(joining)
+	if j.file, err = os.OpenFile(s.path(joiningFile), os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600); err != nil {
 		return err
 	}
-	var j *joining
-	for _, object := range each {
-		state, _ := numbersOf(object.Name)
-		if state <= joined {
-			continue
+	defer func() { err = errors.Join(err, j.file.Close(), os.Remove(j.file.Name())) }()
+	for state := joined + 1; ; state++ {
+		if _, listed := list.Each[state]; !listed { // or the list is late
+			break
 		}
-		if state != joined+1 {
-			break // the list is late
-		}
-		var over bool
-		if j, over, err = s.join(ctx, place, j, object.Name, before); err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", object.Name, err), j.close())
+		over, err := s.join(ctx, place, j, place.Each(state), before)
+		if err != nil {
+			return fmt.Errorf("%s: %w", place.Each(state), err)
 		}
 		if !over {
 			break
 		}
-		joined = state
-	}
-	if j == nil {
-		return nil
 	}
 	return s.finish(ctx, place, j)
 }
 
-// join lays the changes of an object over those of its hour, which it begins, and finishes the hour before
-// if there is one. It reports false, and does nothing, if the hour is not before the given one.
-func (s *Shipper) join(ctx context.Context, place backups.Place, j *joining, name string, before time.Time) (_ *joining, over bool, err error) {
+// join lays the changes of an object over those of its hour, which it begins after it has finished the hour before. It
+// reports false, and does nothing, if the hour is not before the given one.
+func (s *Shipper) join(ctx context.Context, place backups.Place, j *joining, name string, before time.Time) (over bool, err error) {
 	reading, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	from, err := s.o.Target.Read(reading, name)
 	if err != nil {
-		return j, false, err
+		return false, err
 	}
 	defer from.Close()
 	decoder := ltx.NewDecoder(from)
 	if err := decoder.DecodeHeader(); err != nil {
-		return j, false, err
+		return false, err
 	}
 	at := time.UnixMilli(decoder.Header().Timestamp)
 	if !at.Before(before) {
-		return j, false, nil
+		return false, nil
 	}
-	if hour := at.Truncate(time.Hour); j == nil || !j.hour.Equal(hour) {
-		if j != nil {
-			if err := s.finish(ctx, place, j); err != nil {
-				return nil, false, err
-			}
+	if hour := at.Truncate(time.Hour); !j.hour.Equal(hour) {
+		if err := s.finish(ctx, place, j); err != nil {
+			return false, err
 		}
-		if j, err = newJoining(s.path(joiningFile), hour); err != nil {
-			return nil, false, err
-		}
+		*j = joining{hour: hour, file: j.file, slots: make(map[uint32]int64)}
 	}
-	return j, true, j.add(decoder)
+	return true, j.add(decoder)
 }
 
-// timeOf reads when the changes of an object were collected.
-func (s *Shipper) timeOf(ctx context.Context, name string) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
-	from, err := s.o.Target.Read(ctx, name)
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer from.Close()
-	header, _, err := ltx.PeekHeader(from)
-	return time.UnixMilli(header.Timestamp), err
-}
-
-// joining is the changes of some states, of which only the latest of each page is kept.
+// joining is the changes of some states, of which only the latest of each page is kept. Without an hour there are none.
 type joining struct {
 	hour   time.Time
 	file   *os.File
 	slots  map[uint32]int64
-	used   int64
 	header ltx.Header
 	sum    ltx.Checksum
-}
-
-func newJoining(path string, hour time.Time) (*joining, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
-	return &joining{hour: hour, file: file, slots: make(map[uint32]int64)}, err
-}
-
-func (j *joining) close() error {
-	if j == nil {
-		return nil
-	}
-	return errors.Join(j.file.Close(), os.Remove(j.file.Name()))
 }
 
 // add lays the changes of an object, whose header was read, over those that are there.
@@ -390,8 +327,7 @@ func (j *joining) add(decoder *ltx.Decoder) error {
 		}
 		slot, ok := j.slots[page.Pgno]
 		if !ok {
-			slot = j.used
-			j.used += stores.PageSize
+			slot = int64(len(j.slots)) * stores.PageSize
 			j.slots[page.Pgno] = slot
 		}
 		if _, err := j.file.WriteAt(content, slot); err != nil {
@@ -410,35 +346,23 @@ func (j *joining) add(decoder *ltx.Decoder) error {
 	return nil
 }
 
-// finish creates the object of an hour.
+// finish creates the object of an hour, if there are changes.
 func (s *Shipper) finish(ctx context.Context, place backups.Place, j *joining) (err error) {
-	defer func() { err = errors.Join(err, j.close()) }()
+	if j.hour.IsZero() {
+		return nil
+	}
 	file, err := os.OpenFile(j.file.Name()+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
-	encoder, err := ltx.NewEncoder(file)
-	if err != nil {
+	read := func(at int64, to []byte) error {
+		_, err := j.file.ReadAt(to, at)
 		return err
 	}
-	if err := encoder.EncodeHeader(j.header); err != nil {
-		return err
-	}
-	content := make([]byte, stores.PageSize)
-	for _, n := range slices.Sorted(maps.Keys(j.slots)) {
-		if n > j.header.Commit {
-			continue
-		}
-		if _, err := j.file.ReadAt(content, j.slots[n]); err != nil {
-			return err
-		}
-		if err := encoder.EncodePage(ltx.PageHeader{Pgno: n}, content); err != nil {
-			return err
-		}
-	}
-	encoder.SetPostApplyChecksum(j.sum)
-	if err := encoder.Close(); err != nil {
+	if err := encode(file, j.header, func(write writePage) (ltx.Checksum, error) {
+		return j.sum, writePages(j.slots, j.header.Commit, read, write)
+	}); err != nil {
 		return err
 	}
 	size, err := file.Seek(0, io.SeekCurrent)
@@ -476,7 +400,7 @@ func (s *Shipper) deleteOld(ctx context.Context, place backups.Place, now time.T
 			work = append(work, func() error { return s.deleteGeneration(ctx, g.Number) })
 			continue
 		}
-		fulls, err := s.readFulls(ctx, g.Place())
+		fulls, err := s.readFulls(ctx, g.Place, g.Listing)
 		if err != nil {
 			return err
 		}
@@ -493,7 +417,7 @@ func (s *Shipper) deleteOld(ctx context.Context, place backups.Place, now time.T
 			bases[g.Base.Generation] = append(bases[g.Base.Generation], g.Base.State)
 		}
 		work = append(work, func() error {
-			return s.deleteWithin(ctx, g.Place(), kept{fulls, needed, upon}, now, g.Number == place.Number)
+			return s.deleteWithin(ctx, g, kept{fulls, needed, upon}, now, g.Number == place.Number)
 		})
 	}
 	for _, do := range slices.Backward(work) {
@@ -506,77 +430,63 @@ func (s *Shipper) deleteOld(ctx context.Context, place backups.Place, now time.T
 
 // kept is what is kept of a generation.
 type kept struct {
-	fulls  map[string]backups.Full
+	fulls  []backups.Full
 	needed uint64   // the first full copy that is, 0 if all are
 	bases  []uint64 // states that others begin upon
 }
 
 // deleteWithin deletes the objects of a generation that are older than a full copy, and the changes of
 // seconds whose hour is there for long enough.
-func (s *Shipper) deleteWithin(ctx context.Context, place backups.Place, k kept, now time.Time, own bool) error {
+func (s *Shipper) deleteWithin(ctx context.Context, g *backups.Begun, k kept, now time.Time, own bool) error {
 	var manifests, old []string
 	isWhole := make(map[uint64]bool)
 	newest := uint64(0)
-	for name, full := range k.fulls {
+	for _, full := range k.fulls {
 		newest = max(newest, full.First)
 		if isWhole[full.First] = full.First >= k.needed; !isWhole[full.First] {
-			manifests = append(manifests, name)
+			manifests = append(manifests, g.Place.Full(full.First))
 		}
 	}
 	if err := s.o.Target.Delete(ctx, manifests...); err != nil {
 		return err
 	}
-	objects, err := s.o.Target.List(ctx, place.Folder()+"full/")
-	if err != nil {
-		return err
-	}
-	for _, object := range objects {
-		first, _ := numbersOf(strings.Replace(object.Name, "-", ".ltx", 1))
+	for _, name := range slices.Sorted(maps.Keys(g.Listing.Parts)) {
+		first := g.Listing.Parts[name].First
 		// Parts without their object are of an attempt that was not finished, before a later one.
-		if strings.HasSuffix(object.Name, ".ltx") && !isWhole[first] && (first < newest || first < k.needed || !own) {
-			old = append(old, object.Name)
+		if !isWhole[first] && (first < newest || first < k.needed || !own) {
+			old = append(old, name)
 		}
 	}
-	hours, err := s.o.Target.List(ctx, place.Folder()+"hour/")
-	if err != nil {
-		return err
-	}
-	joined := k.needed                // the changes of seconds up to this state are not needed any more
+	var hours []backups.Span          // that are kept
 	within := make(map[uint64]uint64) // the first states of hours, by a base that is within them
-	for _, object := range hours {
-		first, last := numbersOf(object.Name)
+	for _, hour := range g.Listing.Hours {
 		for _, state := range k.bases {
-			if first <= state && state < last {
-				within[state] = first
+			if hour.First <= state && state < hour.Last {
+				within[state] = hour.First
 			}
 		}
-		if last <= k.needed {
-			old = append(old, object.Name)
-			continue
-		}
-		end, ok := s.tended.hours[object.Name]
-		if !ok {
-			if end, err = s.timeOf(ctx, object.Name); err != nil {
-				return err
-			}
-			s.tended.hours[object.Name] = end
-		}
-		if now.Sub(end) >= secondsFor {
-			joined = max(joined, last)
+		if hour.Last <= k.needed {
+			old = append(old, g.Place.Hour(hour.First, hour.Last))
+		} else {
+			hours = append(hours, hour)
 		}
 	}
-	each, err := s.o.Target.List(ctx, place.Folder()+"each/")
+	late := func(end time.Time) bool { return now.Sub(end) < secondsFor }
+	n, err := backups.HoursUntil(ctx, s.o.Target, g.Place, hours, late)
 	if err != nil {
 		return err
 	}
-	for _, object := range each {
-		state, _ := numbersOf(object.Name)
+	joined := k.needed // the changes of seconds up to this state are not needed any more
+	if n > 0 {
+		joined = hours[n-1].Last
+	}
+	for _, state := range slices.Sorted(maps.Keys(g.Listing.Each)) {
 		leads := false // to a base, which no hour ends with
 		for base, first := range within {
 			leads = leads || first <= state && state <= base
 		}
 		if state <= k.needed || state <= joined && !leads {
-			old = append(old, object.Name)
+			old = append(old, g.Place.Each(state))
 		}
 	}
 	return s.o.Target.Delete(ctx, old...)

@@ -129,9 +129,9 @@ func (l *Log) ReadDatabase(first uint32, to []byte) (pages int, err error) {
 	return n / PageSize, err
 }
 
-// committed returns the log's salts and how many of its frames belong to transactions that are
-// committed, and how many of these the file of the database has. A transaction that failed may have left further ones, with everything in them that a
-// committed one has: only SQLite knows.
+// committed returns the log's salts and how many of its frames belong to transactions that are committed, and how many
+// of these the file of the database has. A transaction that failed may have left further ones, with everything in them
+// that a committed one has: only SQLite knows.
 func (l *Log) committed(ctx context.Context, log io.ReaderAt) (end Position, moved uint32, err error) {
 	for {
 		before, err := readSalts(log)
@@ -170,9 +170,36 @@ func readSalts(log io.ReaderAt) (salts [2]uint32, err error) {
 // Read calls use with what was committed after a position, which the log may not have any more: then
 // everything in it is new. page reads what Changes.At says.
 func (l *Log) Read(ctx context.Context, from Position, use func(c Changes, page func(at int64, to []byte) error) error) error {
+	return l.open(ctx, func(log io.ReaderAt, end Position, moved uint32) error {
+		c, err := readLog(log, from, end)
+		if err != nil {
+			return err
+		}
+		c.Moved = moved
+		return use(c, pagesOf(log))
+	})
+}
+
+// ReadUpTo is Read of all up to a position, from the beginning of the log. It calls nobody if the log has no such
+// position.
+func (l *Log) ReadUpTo(ctx context.Context, end Position, use func(c Changes, page func(at int64, to []byte) error) error) error {
+	return l.open(ctx, func(log io.ReaderAt, has Position, _ uint32) error {
+		if has.Salts != end.Salts || has.Frames < end.Frames {
+			return nil
+		}
+		c, err := readLog(log, Position{}, end)
+		if err != nil {
+			return err
+		}
+		return use(c, pagesOf(log))
+	})
+}
+
+// open calls use with the log, of which nothing can be read if it has no frames, and with what committed returns.
+func (l *Log) open(ctx context.Context, use func(log io.ReaderAt, end Position, moved uint32) error) error {
 	log, err := os.Open(l.file.path + "-wal")
 	if errors.Is(err, os.ErrNotExist) {
-		return use(Changes{End: Position{}, Moved: AllFrames}, nil)
+		return use(nil, Position{}, AllFrames)
 	}
 	if err != nil {
 		return err
@@ -182,34 +209,7 @@ func (l *Log) Read(ctx context.Context, from Position, use func(c Changes, page 
 	if err != nil {
 		return err
 	}
-	c, err := readLog(log, from, end)
-	if err != nil {
-		return err
-	}
-	c.Moved = moved
-	return use(c, pagesOf(log))
-}
-
-// ReadUpTo is Read of all up to a position, from the beginning of the log. It returns false if the log
-// has no such position.
-func (l *Log) ReadUpTo(ctx context.Context, end Position, use func(c Changes, page func(at int64, to []byte) error) error) (bool, error) {
-	log, err := os.Open(l.file.path + "-wal")
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	defer log.Close()
-	has, _, err := l.committed(ctx, log)
-	if err != nil || has.Salts != end.Salts || has.Frames < end.Frames {
-		return false, err
-	}
-	c, err := readLog(log, Position{}, end)
-	if err != nil {
-		return false, err
-	}
-	return true, use(c, pagesOf(log))
+	return use(log, end, moved)
 }
 
 // pagesOf returns a function that reads the page at a place in a log.
@@ -320,7 +320,7 @@ func (f *file) pinned(ctx context.Context, move func() (frames uint32, err error
 
 // look reads the schema.
 func look(ctx context.Context, conn *fileConn) error {
-	_, err := conn.text(ctx, "SELECT 'x' FROM (SELECT count(*) FROM sqlite_schema)")
+	_, err := conn.all(ctx, "SELECT count(*) FROM sqlite_schema")
 	return err
 }
 
