@@ -119,7 +119,7 @@ func (m *mover) checkEmpty(ctx context.Context) error {
 			return fmt.Errorf("postgres has data already, in table %s: move needs an empty database", name)
 		}
 	}
-	return stores.EachServer(ctx, m.to.Redis, func(ctx context.Context, server redis.Cmdable) error {
+	return stores.EachServer(ctx, m.to.Redis, func(ctx context.Context, server redis.UniversalClient) error {
 		found := server.Scan(ctx, 0, keys.Pattern(m.Config.Redis.KeyPrefix), scanStep).Iterator()
 		if found.Next(ctx) {
 			return fmt.Errorf("redis has data already, such as key %s: move needs an empty one, or another redis.key_prefix", found.Val())

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	sqlite3 "modernc.org/sqlite/lib"
@@ -95,18 +94,18 @@ func (s *Stores) vacuumInto(ctx context.Context, path string) error {
 // checkCopy returns an error if a database that nobody has open is damaged.
 func checkCopy(ctx context.Context, path string) error {
 	conn, err := connect(ctx, (&file{path: path}).url(readerSettings))
-	found := ""
+	var found []string
 	if err == nil {
 		defer conn.Close()
-		found, err = conn.text(ctx, "PRAGMA integrity_check(1)")
+		found, err = conn.texts(ctx, "PRAGMA integrity_check(1)")
 	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
 		return notStepboards(err)
-	case found != "ok":
-		return fmt.Errorf("is damaged: %s", strings.Join(strings.Fields(found), " "))
+	case found[0] != "ok":
+		return fmt.Errorf("is damaged: %s", strings.Join(strings.Fields(found[0]), " "))
 	}
 	return nil
 }
@@ -186,12 +185,12 @@ func missing(list, in []string) string {
 
 // version returns the version of a database that has a table of versions.
 func (c *fileConn) version(ctx context.Context) (int64, error) {
-	text, err := c.text(ctx, "SELECT CAST(max(version_id) AS text) FROM goose_db_version WHERE is_applied")
+	rows, err := c.all(ctx, "SELECT max(version_id) FROM goose_db_version WHERE is_applied")
 	if err != nil {
 		return 0, notStepboards(err)
 	}
-	version, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || version < 1 {
+	version, _ := rows[0][0].(int64)
+	if version < 1 {
 		return 0, errNotStepboards
 	}
 	return version, nil
@@ -209,15 +208,6 @@ func notStepboards(err error) error {
 		return errors.New("is no SQLite database")
 	}
 	return fmt.Errorf("is damaged: %w", err)
-}
-
-// text returns the first text that a query returns.
-func (c *fileConn) text(ctx context.Context, query string) (string, error) {
-	list, err := c.texts(ctx, query)
-	if err != nil {
-		return "", err
-	}
-	return list[0], nil
 }
 
 // texts returns the texts in the first column of what a query returns; io.EOF if there are none.

@@ -1,6 +1,7 @@
 package stores
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	gormsqlite "github.com/libtnb/sqlite"
+	"gorm.io/gorm"
 	"modernc.org/sqlite"
 
 	"stepboard/models"
@@ -147,21 +149,14 @@ func (s *Stores) readyFile(ctx context.Context) error {
 		return s.Probes.SQL.PingContext(ctx)
 	}
 	// More pages are needed for the table, and written to the log.
-	tx, err := s.Probes.SQL.BeginTx(ctx, nil)
-	if err != nil {
-		return err
+	err := s.Probes.Gorm.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		err := tx.Exec("CREATE TABLE write_probe AS SELECT zeroblob(65536) AS bytes").Error
+		return cmp.Or(err, tx.Exec("DROP TABLE write_probe").Error)
+	})
+	if err == nil {
+		s.file.failure.Store(nil)
 	}
-	defer tx.Rollback() //nolint:errcheck // it was committed, or err says more
-	for _, statement := range []string{"CREATE TABLE write_probe AS SELECT zeroblob(65536) AS bytes", "DROP TABLE write_probe"} {
-		if _, err := tx.ExecContext(ctx, statement); err != nil {
-			return err
-		}
-	}
-	if err := tx.Commit(); err != nil {
-		return err
-	}
-	s.file.failure.Store(nil)
-	return nil
+	return err
 }
 
 // FileSizes returns the sizes of the folder's database and of the file of its write-ahead log, in bytes.

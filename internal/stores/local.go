@@ -62,18 +62,14 @@ func (s *Stores) prepareFile(ctx context.Context, clock models.Clock) error {
 	if err := s.openWorks(clock); err != nil {
 		return err
 	}
-	m, err := migrations.New(ctx, s.SQL, s.Dialect)
-	if err != nil {
-		return err
-	}
-	current, newest, err := m.Status(ctx)
+	current, newest, err := s.SchemaVersions(ctx)
 	if err != nil {
 		return err
 	}
 	if current > newest {
 		return newerVersion(current, newest)
 	}
-	_, err = m.Up(ctx)
+	_, err = s.Migrate(ctx)
 	return err
 }
 

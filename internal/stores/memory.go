@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -21,7 +20,7 @@ func MemoryUsed(ctx context.Context, rdb redis.UniversalClient) (float64, error)
 		mu      sync.Mutex
 		fullest float64
 	)
-	err := EachServer(ctx, rdb, func(ctx context.Context, server redis.Cmdable) error {
+	err := EachServer(ctx, rdb, func(ctx context.Context, server redis.UniversalClient) error {
 		used, err := memoryUsed(ctx, server)
 		mu.Lock()
 		defer mu.Unlock()
@@ -31,8 +30,9 @@ func MemoryUsed(ctx context.Context, rdb redis.UniversalClient) (float64, error)
 	return fullest, err
 }
 
-func memoryUsed(ctx context.Context, rdb redis.Cmdable) (float64, error) {
-	info, err := rdb.Info(ctx, "memory").Result()
+func memoryUsed(ctx context.Context, rdb redis.UniversalClient) (float64, error) {
+	info := redis.NewInfoCmd(ctx, "info", "memory")
+	err := rdb.Process(ctx, info)
 	var refused redis.Error
 	if errors.As(err, &refused) {
 		return 0, nil
@@ -40,24 +40,13 @@ func memoryUsed(ctx context.Context, rdb redis.Cmdable) (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the memory of redis: %w", err)
 	}
-	var used, limit, uncounted float64
-	for line := range strings.Lines(info) {
-		name, text, _ := strings.Cut(strings.TrimSpace(line), ":")
-		value, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			continue // not a number
-		}
-		switch name {
-		case "used_memory":
-			used = value
-		case "maxmemory":
-			limit = value
-		case "mem_not_counted_for_evict":
-			uncounted = value
-		}
+	number := func(name string) float64 {
+		n, _ := strconv.ParseFloat(info.Item("Memory", name), 64) // 0 if the server does not say
+		return n
 	}
+	limit := number("maxmemory")
 	if limit == 0 {
 		return 0, nil
 	}
-	return (used - uncounted) / limit, nil
+	return (number("used_memory") - number("mem_not_counted_for_evict")) / limit, nil
 }

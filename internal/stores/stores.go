@@ -367,14 +367,14 @@ func CheckRedis(ctx context.Context, rdb redis.UniversalClient) error {
 
 // EachServer calls do with a client of the server, or concurrently with those of a cluster's
 // masters, and returns the first error.
-func EachServer(ctx context.Context, rdb redis.UniversalClient, do func(context.Context, redis.Cmdable) error) error {
+func EachServer(ctx context.Context, rdb redis.UniversalClient, do func(context.Context, redis.UniversalClient) error) error {
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error { return do(ctx, master) })
 	}
 	return do(ctx, rdb)
 }
 
-func checkServer(ctx context.Context, rdb redis.Cmdable) error {
+func checkServer(ctx context.Context, rdb redis.UniversalClient) error {
 	if err := rdb.Ping(ctx).Err(); err != nil {
 		return fmt.Errorf("connect to redis: %w", err)
 	}

@@ -255,19 +255,14 @@ func placeOf(entry redis.XMessage) Place {
 // queueServerID queues the reading of a server's replication id, and returns what parses the
 // reply. The simulation's has none.
 func queueServerID(ctx context.Context, pipe redis.Pipeliner) func() (string, error) {
-	info := pipe.Info(ctx, "replication")
+	info := redis.NewInfoCmd(ctx, "info", "replication")
+	_ = pipe.Process(ctx, info) // it has its own error
 	return func() (string, error) {
-		text, err := info.Result()
-		if err != nil {
-			if strings.Contains(err.Error(), "is not supported") {
-				return "none", nil
-			}
-			return "", err
-		}
-		for line := range strings.Lines(text) {
-			if id, ok := strings.CutPrefix(line, "master_replid:"); ok {
-				return strings.TrimSpace(id), nil
-			}
+		switch id, err := info.Item("Replication", "master_replid"), info.Err(); {
+		case err != nil && strings.Contains(err.Error(), "is not supported"):
+			return "none", nil
+		case err != nil || id != "":
+			return id, err
 		}
 		return "", errors.New("INFO has no master_replid")
 	}
