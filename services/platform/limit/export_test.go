@@ -1,7 +1,7 @@
 package limit
 
 // Users returns how many users have a running call.
-func (s *Service) Users() int { return len(s.reports.users) + len(s.exports.users) }
+func (s *Service) Users() int { return len(s.running) }
 
 // Held returns how many callers a counter holds.
 func Held(c *LocalCounter) (n int) {

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -71,48 +72,32 @@ type Stats struct {
 
 // Service limits how often users and addresses call. Safe for concurrent use.
 type Service struct {
-	counter   Counter
-	log       *slog.Logger
-	users     *rule
-	keys      *rule
-	addresses *rule
-	failures  *rule
-	joins     *rule
-	logins    *rule
-	// reports are the running calls about many days, and exports those of them that are exports.
-	reports, exports *running
-	stats            Stats
+	counter Counter
+	log     *slog.Logger
+	stats   Stats
+
+	users, keys, addresses, failures, joins, logins *rule
+
+	mu      sync.Mutex // guards running
+	running map[models.UserID]*places
 }
 
 // New returns a service that counts in the counter.
 func New(limits Limits, counter Counter, log *slog.Logger) *Service {
-	s := &Service{
-		counter: counter, log: log, reports: newRunning(maxReports), exports: newRunning(maxExports),
+	s := &Service{counter: counter, log: log, running: make(map[models.UserID]*places)}
+	of := func(kind Kind, perMinute int, refused *atomic.Int64, refusal, often string) *rule {
+		return &rule{kind: kind, perMinute: perMinute, window: newWindow(perMinute), refusal: refusal, refused: refused, often: often}
 	}
-	s.users = &rule{
-		kind: CallsOf, perMinute: limits.User, window: newWindow(limits.User),
-		refusal: "this user calls too often", refused: &s.stats.Users,
-	}
-	s.keys = &rule{
-		kind: CallsBy, perMinute: limits.User, window: newWindow(limits.User),
-		refusal: "this upload address is used too often", refused: &s.stats.Keys,
-	}
-	s.joins = &rule{kind: Joins, perMinute: limits.Join, window: newWindow(0), refusal: s.users.refusal, refused: &s.stats.Joins}
-	s.addresses = &rule{
-		kind: CallsFrom, perMinute: limits.Address, window: newWindow(limits.Address),
-		refusal: "this address calls too often", refused: &s.stats.Addresses,
-		often: "calls from one address are often refused; many people may share it, or it is a proxy that http.trusted_proxies lacks",
-	}
-	s.failures = &rule{
-		kind: Failures, perMinute: limits.Address, window: newWindow(limits.Address),
-		refusal: "this address calls too often without a good token", refused: &s.stats.Failures,
-		often: "calls without a good token from one address are often refused",
-	}
-	s.logins = &rule{
-		kind: Logins, perMinute: limits.Login, window: newWindow(limits.Login),
-		refusal: "people log in too often from this address", refused: &s.stats.Logins,
-		often: "logins from one address are often refused; many people may share it, or it is a proxy that http.trusted_proxies lacks",
-	}
+	s.users = of(CallsOf, limits.User, &s.stats.Users, "this user calls too often", "")
+	s.keys = of(CallsBy, limits.User, &s.stats.Keys, "this upload address is used too often", "")
+	s.joins = of(Joins, limits.Join, &s.stats.Joins, s.users.refusal, "")
+	s.joins.window = newWindow(0)
+	s.addresses = of(CallsFrom, limits.Address, &s.stats.Addresses, "this address calls too often",
+		"calls from one address are often refused; many people may share it, or it is a proxy that http.trusted_proxies lacks")
+	s.failures = of(Failures, limits.Address, &s.stats.Failures, "this address calls too often without a good token",
+		"calls without a good token from one address are often refused")
+	s.logins = of(Logins, limits.Login, &s.stats.Logins, "people log in too often from this address",
+		"logins from one address are often refused; many people may share it, or it is a proxy that http.trusted_proxies lacks")
 	return s
 }
 

@@ -24,24 +24,19 @@ func NewRedisCounter(rdb redis.UniversalClient, keys keys.Builder) *RedisCounter
 	return &RedisCounter{limiter: redis_rate.NewLimiter(unprefixed{rdb}), keys: keys}
 }
 
+// keyOf has the key of a caller by kind.
+var keyOf = map[Kind]func(k keys.Builder, caller string) string{
+	CallsOf:   func(k keys.Builder, user string) string { return k.UserCalls(models.UserID(user)) },
+	CallsBy:   keys.Builder.KeyCalls,
+	CallsFrom: keys.Builder.AddressCalls,
+	Failures:  keys.Builder.AddressFailures,
+	Joins:     func(k keys.Builder, user string) string { return k.GroupJoins(models.UserID(user)) },
+	Logins:    keys.Builder.AddressLogins,
+}
+
 // Count counts n calls of a caller. One round trip.
 func (c *RedisCounter) Count(ctx context.Context, kind Kind, caller string, perMinute, n int) (wait time.Duration, err error) {
-	var key string
-	switch kind {
-	case CallsOf:
-		key = c.keys.UserCalls(models.UserID(caller))
-	case CallsBy:
-		key = c.keys.KeyCalls(caller)
-	case CallsFrom:
-		key = c.keys.AddressCalls(caller)
-	case Failures:
-		key = c.keys.AddressFailures(caller)
-	case Joins:
-		key = c.keys.GroupJoins(models.UserID(caller))
-	case Logins:
-		key = c.keys.AddressLogins(caller)
-	}
-	result, err := c.limiter.AllowN(ctx, key, redis_rate.PerMinute(perMinute), n)
+	result, err := c.limiter.AllowN(ctx, keyOf[kind](c.keys, caller), redis_rate.PerMinute(perMinute), n)
 	if err != nil {
 		return 0, err
 	}

@@ -2,7 +2,6 @@ package limit
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -18,74 +17,60 @@ const (
 	reportWait = time.Second
 )
 
-// running counts the calls of users that run. Memory: what runs or waits.
-type running struct {
-	most  int64 // at a time of one user
-	mu    sync.Mutex
-	users map[models.UserID]*places
-}
-
-// places are those of one user, who has calls that run or wait.
+// places are those of a user who has calls about many days that run or wait.
 type places struct {
-	free  *semaphore.Weighted
-	calls int
-}
-
-func newRunning(most int64) *running {
-	return &running{most: most, users: make(map[models.UserID]*places)}
-}
-
-// enter waits until the user has a free place or ctx ends. The caller calls leave once if there
-// is no error.
-func (r *running) enter(ctx context.Context, user models.UserID) (leave func(), err error) {
-	r.mu.Lock()
-	p := r.users[user]
-	if p == nil {
-		p = &places{free: semaphore.NewWeighted(r.most)}
-		r.users[user] = p
-	}
-	p.calls++
-	r.mu.Unlock()
-	if err := p.free.Acquire(ctx, 1); err != nil {
-		r.end(user, p)
-		return nil, err
-	}
-	return func() {
-		p.free.Release(1)
-		r.end(user, p)
-	}, nil
-}
-
-// end forgets a user without calls.
-func (r *running) end(user models.UserID, p *places) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if p.calls--; p.calls == 0 {
-		delete(r.users, user)
-	}
+	reports, exports *semaphore.Weighted
+	calls            int
 }
 
 // EnterReport waits up to reportWait until a call about many days may run for a user: two of them
 // at a time in this process, of which one may be an export. CodeBusy if others of the same user
-// don't end in time. The caller calls leave once, if there is no error.
+// don't end in time. The caller calls leave once, if there is no error. Memory: what runs or waits.
 func (s *Service) EnterReport(ctx context.Context, user models.UserID, export bool) (leave func(), err error) {
 	wait, cancel := context.WithTimeout(ctx, reportWait)
 	defer cancel()
-	leaveExport := func() {}
+	p := s.begin(user)
 	if export {
-		if leaveExport, err = s.exports.enter(wait, user); err != nil {
-			return nil, s.busy(ctx)
+		err = p.exports.Acquire(wait, 1)
+	}
+	if err == nil {
+		if err = p.reports.Acquire(wait, 1); err != nil && export {
+			p.exports.Release(1)
 		}
 	}
-	leaveReport, err := s.reports.enter(wait, user)
 	if err != nil {
-		leaveExport()
+		s.end(user, p)
 		return nil, s.busy(ctx)
 	}
 	return func() {
-		leaveReport()
-		leaveExport()
+		p.reports.Release(1)
+		if export {
+			p.exports.Release(1)
+		}
+		s.end(user, p)
 	}, nil
+}
+
+// begin returns the places of a user for a call, which end ends.
+func (s *Service) begin(user models.UserID) *places {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.running[user]
+	if p == nil {
+		p = &places{reports: semaphore.NewWeighted(maxReports), exports: semaphore.NewWeighted(maxExports)}
+		s.running[user] = p
+	}
+	p.calls++
+	return p
+}
+
+// end forgets a user without calls.
+func (s *Service) end(user models.UserID, p *places) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.calls--; p.calls == 0 {
+		delete(s.running, user)
+	}
 }
 
 // busy returns the error of a call that has waited in vain, because of time or of its client.
