@@ -10,6 +10,7 @@ import (
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/corrections"
 	"stepboard/services/people/directory"
+	"stepboard/services/platform/auth"
 	"stepboard/services/platform/cursor"
 )
 
@@ -33,6 +34,9 @@ func (a *App) background() []task {
 	tasks := []task{
 		{name: "users", round: a.Directory.Follow, every: directory.FollowEvery, failed: "changes of users by other processes are not seen"},
 		{name: "cursors", built: true, round: a.cursors.Refresh, every: cursor.RefreshEvery, failed: "the keys of cursors could not be read"},
+	}
+	if keys := a.verifier.Keys(); keys != nil { // it logs its errors
+		tasks = append(tasks, task{name: "jwks", built: true, round: keys.Refresh, every: auth.RefreshEvery})
 	}
 	tasks = append(tasks, a.backing.tasks(a)...)
 	if a.refresh {
@@ -108,11 +112,9 @@ func (a *App) StartByRounds(ctx context.Context) map[string]func(ctx context.Con
 	return rounds
 }
 
-// startBackground returns the context of the background work, in which the verifier of tokens
-// fetches keys.
+// startBackground returns the context of the background work.
 func (a *App) startBackground(ctx context.Context) (background context.Context) {
 	background, a.stop = context.WithCancel(context.WithoutCancel(ctx))
-	a.verifier.Start(background)
 	return background
 }
 

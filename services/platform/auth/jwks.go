@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"stepboard/internal/outbound"
+	"stepboard/internal/reading"
 	"stepboard/models"
 )
 
@@ -28,8 +28,9 @@ const (
 	// refreshInterval is the time between regular fetches, and so how long a
 	// withdrawn key is still accepted.
 	refreshInterval = 5 * time.Minute
-	// retryInterval is the time between fetches while no keys are known.
-	retryInterval = 2 * time.Second
+	// RefreshEvery is how often Refresh must be called, and so the time between fetches
+	// while no keys are known.
+	RefreshEvery = 2 * time.Second
 	// unknownKeyInterval is the shortest time between two fetches for unknown
 	// keys, so that tokens with made-up key ids can't flood the issuer.
 	unknownKeyInterval = 10 * time.Second
@@ -49,45 +50,36 @@ var (
 
 // KeySet holds the keys of a JWKS. It fetches them every refreshInterval, and when
 // a token names an unknown key. Fetched keys stay in use while the issuer does
-// not answer. Safe for concurrent use. Close stops it.
+// not answer. Safe for concurrent use.
 type KeySet struct {
-	url     string
-	client  *http.Client
-	log     *slog.Logger
-	keys    atomic.Pointer[jwt.Keyfunc] // nil while no keys are known
-	fetches chan chan struct{}          // asks run to fetch; run closes the channel it receives
-	next    time.Duration               // from Start to the next fetch
-	stop    context.CancelFunc          // ends run; nil before Start
-	running sync.WaitGroup
+	url      string
+	client   *http.Client
+	log      *slog.Logger
+	keys     atomic.Pointer[jwt.Keyfunc] // nil while no keys are known
+	fetching *reading.Shared
+	due      time.Time   // when Refresh fetches the keys; it is called by one goroutine
+	unknown  time.Time   // when keys were last fetched for an unknown one; guarded by fetching
+	failed   atomic.Bool // whether that has failed
 }
 
 // NewKeySet fetches the keys, for at most fetchTimeout. If that fails, the key
-// set has no keys until Start has fetched them.
+// set has no keys until Refresh has fetched them.
 func NewKeySet(ctx context.Context, url string, log *slog.Logger) *KeySet {
 	k := &KeySet{
-		url:     url,
-		client:  outbound.NewClient(outbound.Options{Timeout: fetchTimeout, MaxAnswer: maxJWKS}),
-		log:     log,
-		fetches: make(chan chan struct{}),
+		url: url, log: log, client: outbound.NewClient(outbound.Options{Timeout: fetchTimeout, MaxAnswer: maxJWKS}),
+		fetching: reading.New(time.Minute), due: time.Now().Add(refreshInterval),
 	}
-	k.next = k.fetch(ctx)
+	_ = k.fetch(ctx) // it is logged
 	return k
 }
 
-// Start fetches the keys in the background until Close. The end of ctx does not
-// stop it. It must be called once.
-func (k *KeySet) Start(ctx context.Context) {
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	k.stop = stop
-	k.running.Go(func() { k.run(background, k.next) })
-}
-
-// Close stops what Start has started. The KeySet must not be used any more.
-func (k *KeySet) Close() {
-	if k.stop != nil {
-		k.stop()
+// Refresh fetches the keys if it is time for that. It must be called every RefreshEvery.
+func (k *KeySet) Refresh(ctx context.Context) error {
+	if !k.failed.Swap(false) && k.keys.Load() != nil && time.Now().Before(k.due) {
+		return nil
 	}
-	k.running.Wait()
+	k.due = time.Now().Add(refreshInterval)
+	return k.fetching.Do(ctx, k.fetch)
 }
 
 // find returns the key that a token names, or all keys if it names none. It
@@ -109,67 +101,41 @@ func (k *KeySet) lookUp(t *jwt.Token) (any, error) {
 	return (*keys)(t)
 }
 
-// fetchNow waits for a fetch that starts now or is under way, for at most
+// fetchNow fetches the keys, or waits for a fetch that is under way, for at most
 // unknownKeyWait. It returns at once if the last such fetch was less than
-// unknownKeyInterval ago.
+// unknownKeyInterval ago. If it fails, Refresh tries again, for longer.
 func (k *KeySet) fetchNow() {
-	timeout := time.NewTimer(unknownKeyWait)
-	defer timeout.Stop()
-	fetched := make(chan struct{})
-	select {
-	case k.fetches <- fetched:
-	case <-timeout.C:
-		return
-	}
-	select {
-	case <-fetched:
-	case <-timeout.C:
-	}
-}
-
-// run fetches the keys until ctx ends. The first regular fetch is after next.
-func (k *KeySet) run(ctx context.Context, next time.Duration) {
-	regular := time.NewTimer(next)
-	defer regular.Stop()
-	var lastUnknown time.Time // the last fetch for an unknown key
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-regular.C:
-			regular.Reset(k.fetch(ctx))
-		case fetched := <-k.fetches:
-			if time.Since(lastUnknown) >= unknownKeyInterval {
-				regular.Reset(k.fetch(ctx))
-				lastUnknown = time.Now()
-			}
-			close(fetched)
+	waiting, cancel := context.WithTimeout(context.Background(), unknownKeyWait)
+	defer cancel()
+	_, _ = k.fetching.Share(waiting, func(context.Context) error { // it is logged
+		if time.Since(k.unknown) < unknownKeyInterval {
+			return nil
 		}
-	}
+		k.unknown = time.Now()
+		err := k.fetch(waiting)
+		k.failed.Store(err != nil)
+		return err
+	})
 }
 
-// fetch replaces the keys and returns the time until the next regular fetch. If
-// the issuer does not answer, the previous keys stay.
-func (k *KeySet) fetch(ctx context.Context) (next time.Duration) {
+// fetch replaces the keys. If the issuer does not answer, the previous keys stay.
+func (k *KeySet) fetch(ctx context.Context) error {
 	keys, err := k.load(ctx)
 	if err == nil {
 		if k.keys.Swap(&keys) == nil {
 			k.log.InfoContext(ctx, "the JWKS was fetched")
 		}
-		return refreshInterval
+		return nil
 	}
 	if errors.Is(err, errNoKeys) {
 		// Either all keys were withdrawn or the answer is wrong. No token can be
 		// trusted then, and none can be called invalid.
 		k.keys.Store(nil)
 	}
-	if ctx.Err() == nil {
+	if !errors.Is(ctx.Err(), context.Canceled) {
 		k.log.ErrorContext(ctx, "the JWKS can't be fetched", "error", err)
 	}
-	if k.keys.Load() == nil {
-		return retryInterval
-	}
-	return refreshInterval
+	return err
 }
 
 // load fetches the JWKS once. It leaves out keys of unknown types, and those

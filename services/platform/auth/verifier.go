@@ -2,7 +2,6 @@
 package auth
 
 import (
-	"context"
 	"errors"
 	"math"
 	"slices"
@@ -55,7 +54,6 @@ type VerifierConfig struct {
 	// key before Secret are in use; empty for none.
 	PreviousSecret []byte
 	// Keys holds the keys of RS256, ES256 and EdDSA tokens; nil accepts none.
-	// The Verifier owns it: Close closes it.
 	Keys *KeySet
 	// Issuer and Audience must match the token's, unless they are empty.
 	Issuer, Audience string
@@ -77,7 +75,7 @@ type Verifier struct {
 	cache   *otter.Cache[string, *Caller] // by token
 }
 
-// NewVerifier returns a verifier; Start and Close must follow.
+// NewVerifier returns a verifier; Close must follow.
 func NewVerifier(config VerifierConfig) *Verifier {
 	methods := []string{} // not nil: the parser takes nil for every method
 	var secrets jwt.VerificationKeySet
@@ -110,21 +108,11 @@ func NewVerifier(config VerifierConfig) *Verifier {
 	}
 }
 
-// Start refreshes the keys in the background until Close, if the verifier has a
-// key set. It must be called once.
-func (v *Verifier) Start(ctx context.Context) {
-	if v.config.Keys != nil {
-		v.config.Keys.Start(ctx)
-	}
-}
+// Keys returns the key set, which must be refreshed; nil if there is none.
+func (v *Verifier) Keys() *KeySet { return v.config.Keys }
 
-// Close stops the goroutines of the cache and of the key set.
-func (v *Verifier) Close() {
-	if v.config.Keys != nil {
-		v.config.Keys.Close()
-	}
-	v.cache.StopAllGoroutines()
-}
+// Close stops the goroutines of the cache.
+func (v *Verifier) Close() { v.cache.StopAllGoroutines() }
 
 // claims are the claims of a token.
 type claims struct {

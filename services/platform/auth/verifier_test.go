@@ -18,7 +18,6 @@ var secret = []byte("a secret of 32 bytes for testing")
 func newVerifier(t *testing.T, config auth.VerifierConfig) *auth.Verifier {
 	t.Helper()
 	v := auth.NewVerifier(config)
-	v.Start(t.Context())
 	t.Cleanup(v.Close)
 	return v
 }
