@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stepboard/internal/pause"
 	"stepboard/models"
@@ -163,7 +164,10 @@ func (c *Consumer) apply(ctx context.Context, b unapplied) error {
 	if err := c.retry(working, "acknowledge", func() error { return c.Queue.Acknowledge(working, b.received) }); err != nil {
 		return err
 	}
-	c.metrics.applied(b.messages, raises, len(b.bad))
+	c.metrics.messages.Add(float64(b.messages))
+	c.metrics.raises.Add(float64(raises))
+	c.metrics.dead.Add(float64(len(b.bad)))
+	c.metrics.batches.Observe(float64(b.messages))
 	return nil
 }
 
@@ -215,28 +219,18 @@ type consumerMetrics struct {
 }
 
 func newConsumerMetrics(registry prometheus.Registerer) *consumerMetrics {
+	registered := promauto.With(registry)
 	counter := func(name, help string) prometheus.Counter {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "stepboard_ingest_" + name, Help: help})
-		registry.MustRegister(c)
-		return c
+		return registered.NewCounter(prometheus.CounterOpts{Name: "stepboard_ingest_" + name, Help: help})
 	}
-	m := &consumerMetrics{
+	return &consumerMetrics{
 		messages: counter("messages_total", "Messages that were applied, or stored as dead letters."),
 		raises:   counter("raises_total", "Updates that were sent to the boards. Messages divided by this is the gain of merging."),
 		dead:     counter("dead_letters_total", "Messages that could not be applied."),
 		retries:  counter("retries_total", "Attempts that failed because a store did not respond."),
-		batches: prometheus.NewHistogram(prometheus.HistogramOpts{
+		batches: registered.NewHistogram(prometheus.HistogramOpts{
 			Name: "stepboard_ingest_batch_messages", Help: "Messages in each batch that was applied together.",
 			Buckets: prometheus.ExponentialBuckets(1, 4, 11),
 		}),
 	}
-	registry.MustRegister(m.batches)
-	return m
-}
-
-func (m *consumerMetrics) applied(messages, raises, dead int) {
-	m.messages.Add(float64(messages))
-	m.raises.Add(float64(raises))
-	m.dead.Add(float64(dead))
-	m.batches.Observe(float64(messages))
 }

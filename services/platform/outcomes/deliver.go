@@ -100,7 +100,7 @@ func (d *Deliverer) add(s sender, sends func(Topic) bool) {
 			d.lanes = append(d.lanes, &lane{sender: s, outcome: topic.outcome})
 		}
 	}
-	d.metrics.initialize(s.target())
+	d.metrics.initialize(s.target)
 }
 
 // Run delivers until ctx ends. An attempt that the end cuts off is repeated by the next
@@ -117,7 +117,7 @@ func (d *Deliverer) Run(ctx context.Context) {
 	})
 	running.Wait()
 	for _, s := range d.senders {
-		s.close()
+		s.client.CloseIdleConnections()
 	}
 }
 
@@ -147,7 +147,7 @@ func (d *Deliverer) repeat(ctx context.Context, do func() (wait time.Duration, e
 // if more may be due, and a growing one as long as the target accepts none of so many.
 func (d *Deliverer) round(ctx context.Context, l *lane) (wait time.Duration, err error) {
 	now := d.clock().UTC()
-	due, err := d.store.claim(ctx, l.target(), l.outcome, now, now.Add(claimTime), sendAtOnce)
+	due, err := d.store.claim(ctx, l.target, l.outcome, now, now.Add(claimTime), sendAtOnce)
 	if err != nil {
 		return pollEvery, err
 	}
@@ -181,7 +181,7 @@ func (d *Deliverer) round(ctx context.Context, l *lane) (wait time.Duration, err
 	l.refused++
 	if ctx.Err() == nil && refused.Load() == sendAtOnce {
 		// The next ones would be refused as well, and not all get their turn.
-		err = d.giveUp(ctx, l.target(), "because nothing was accepted in time", "type = ? AND give_up_at <= ?", l.outcome, d.clock().UTC())
+		err = d.giveUp(ctx, l.target, "because nothing was accepted in time", "type = ? AND give_up_at <= ?", l.outcome, d.clock().UTC())
 	}
 	return min(awayPause, pause.Doubled(firstPause, longestPause, l.refused)), err
 }
@@ -198,7 +198,7 @@ func (d *Deliverer) attempt(ctx context.Context, s sender, delivery *models.Deli
 		status, err = s.send(bounded, delivery, body)
 		failpoint.Hit("outcomes.sent")
 	}
-	d.metrics.attempts.WithLabelValues(s.target(), resultOf(status, err)).Inc()
+	d.metrics.attempts.WithLabelValues(s.target, resultOf(status, err)).Inc()
 	r := models.DeliveryAttempt{
 		DeliveryID: delivery.ID, Number: delivery.Attempts, StartedAt: now,
 		TookMS: time.Since(began).Milliseconds(), Status: status,
@@ -218,8 +218,8 @@ func (d *Deliverer) attempt(ctx context.Context, s sender, delivery *models.Deli
 		d.log.WarnContext(ctx, "the result of a webhook could not be stored; it is sent again", "error", err)
 	}
 	if state == models.DeliveryFailed {
-		d.metrics.givenUp.WithLabelValues(s.target()).Inc()
-		d.log.Log(ctx, levelOf(s.target()), "a webhook was given up", "target", s.target(), "delivery", delivery.ID, "error", r.Error)
+		d.metrics.givenUp.WithLabelValues(s.target).Inc()
+		d.log.Log(ctx, levelOf(s.target), "a webhook was given up", "target", s.target, "delivery", delivery.ID, "error", r.Error)
 	}
 	failpoint.Hit("outcomes.recorded")
 	return state, sent
@@ -271,15 +271,15 @@ func (d *Deliverer) measure(ctx context.Context) (wait time.Duration, err error)
 	}
 	var failed []error
 	for _, s := range d.senders {
-		w := waiting[s.target()]
+		w := waiting[s.target]
 		oldest := 0.0
 		if w.count > 0 {
-			oldest = max(0, d.clock().Sub(w.giveUpAt.Add(-lifetime(s.target(), w.outcome))).Seconds())
+			oldest = max(0, d.clock().Sub(w.giveUpAt.Add(-lifetime(s.target, w.outcome))).Seconds())
 		}
-		d.metrics.waiting.WithLabelValues(s.target()).Set(float64(w.count))
-		d.metrics.oldest.WithLabelValues(s.target()).Set(oldest)
+		d.metrics.waiting.WithLabelValues(s.target).Set(float64(w.count))
+		d.metrics.oldest.WithLabelValues(s.target).Set(oldest)
 		if w.count > int64(d.most) {
-			failed = append(failed, d.giveUpOldest(ctx, s.target()))
+			failed = append(failed, d.giveUpOldest(ctx, s.target))
 		}
 	}
 	return wait, errors.Join(failed...)
@@ -311,11 +311,11 @@ func (d *Deliverer) Purge(ctx context.Context) (deleted int64, err error) {
 	notices, failed := d.delete(ctx, "subscription_id IS NOT NULL AND finished_at IS NOT NULL AND finished_at < ?", now.Add(-keepNotices))
 	deleted, err = deleted+notices, errors.Join(err, failed)
 	for _, s := range d.senders {
-		last, found, failed := d.store.boundary(ctx, s.target(), models.DeliveryFailed, "finished_at", d.most)
+		last, found, failed := d.store.boundary(ctx, s.target, models.DeliveryFailed, "finished_at", d.most)
 		if failed == nil && found {
 			var n int64
 			n, failed = d.delete(ctx, "target = ? AND state = 'failed' AND type NOT IN ? AND (finished_at, id) <= (?, ?)",
-				s.target(), results, last.FinishedAt, last.ID)
+				s.target, results, last.FinishedAt, last.ID)
 			deleted += n
 		}
 		err = errors.Join(err, failed)
@@ -328,7 +328,7 @@ func (d *Deliverer) giveUpOthers(ctx context.Context, now time.Time) error {
 	targets, err := d.store.targets(ctx)
 	for _, target := range targets {
 		condition, args := "give_up_at <= ?", []any{now}
-		if slices.ContainsFunc(d.senders, func(s sender) bool { return s.target() == target }) {
+		if slices.ContainsFunc(d.senders, func(s sender) bool { return s.target == target }) {
 			condition, args = condition+" AND type NOT IN ?", append(args, d.store.types())
 		}
 		err = errors.Join(err, d.giveUp(ctx, target, "because nothing sends them", condition, args...))

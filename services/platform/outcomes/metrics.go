@@ -6,6 +6,7 @@ import (
 	"net"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"stepboard/models"
 )
@@ -47,26 +48,25 @@ type metrics struct {
 
 func newMetrics(registry prometheus.Registerer) *metrics {
 	target := []string{"target"}
-	m := &metrics{
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+	registered := promauto.With(registry)
+	return &metrics{
+		attempts: registered.NewCounterVec(prometheus.CounterOpts{
 			Name: "stepboard_webhooks_attempts_total",
 			Help: "Attempts to deliver a webhook, by target and result: delivered, status (another one than 2xx), timeout, error, dropped; of target push also ended (the browser is gone).",
 		}, []string{"target", "result"}),
-		givenUp: prometheus.NewCounterVec(prometheus.CounterOpts{
+		givenUp: registered.NewCounterVec(prometheus.CounterOpts{
 			Name: "stepboard_webhooks_given_up_total",
 			Help: "Deliveries that were given up, after three days (notices after hours) or because too many wait, by target.",
 		}, target),
-		waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		waiting: registered.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "stepboard_webhooks_waiting",
 			Help: "Deliveries that are not delivered yet, by target. Take the largest of all replicas.",
 		}, target),
-		oldest: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		oldest: registered.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "stepboard_webhooks_oldest_seconds",
 			Help: "How long the delivery that has waited longest waits since it was written or replayed, by target. Take the largest of all replicas.",
 		}, target),
 	}
-	registry.MustRegister(m.attempts, m.givenUp, m.waiting, m.oldest)
-	return m
 }
 
 // initialize creates a target's metrics with zeros, which alerts on the first increase need.

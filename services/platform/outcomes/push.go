@@ -102,7 +102,7 @@ func noticeLifetime(tell models.Tell) time.Duration {
 // errLate reports that a notice would arrive when it is no news any more.
 var errLate = errors.New("it is too late")
 
-// pusher is the sender of notices. Its errors name no address.
+// pusher sends notices. Its errors name no address.
 type pusher struct {
 	*Push
 
@@ -113,18 +113,15 @@ type pusher struct {
 	subscriber, public, private string
 }
 
-func newPusher(store *Store, p *Push, clock models.Clock) *pusher {
-	return &pusher{
+func newPusher(store *Store, p *Push, clock models.Clock) sender {
+	s := &pusher{
 		Push: p, store: store, client: newClient(p.PrivateNetwork), clock: clock,
 		subscriber: strings.TrimPrefix(p.Subject, "mailto:"), // the library adds it
 		public:     base64.RawURLEncoding.EncodeToString(p.Key.PublicKey().Bytes()),
 		private:    base64.RawURLEncoding.EncodeToString(p.Key.Bytes()),
 	}
+	return sender{models.TargetPush, s.client, s.render, s.send}
 }
-
-func (*pusher) target() string { return models.TargetPush }
-
-func (s *pusher) close() { s.client.CloseIdleConnections() }
 
 func (s *pusher) render(ctx context.Context, d *models.Delivery) ([]byte, error) {
 	if !s.clock().Before(d.GiveUpAt) {

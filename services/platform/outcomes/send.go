@@ -26,50 +26,40 @@ const (
 )
 
 // sender sends messages to one target. Safe for concurrent use.
-type sender interface {
+type sender struct {
 	// target is the text by which deliveries name the target.
-	target() string
+	target string
+	client *http.Client
 	// render returns what is sent of a delivery. Its errors are those of Topic.Render.
-	render(ctx context.Context, d *models.Delivery) ([]byte, error)
+	render func(ctx context.Context, d *models.Delivery) ([]byte, error)
 	// send sends what render has returned, and returns the status of the answer, 0 without one. An
 	// error says why it does not count as received; ErrEnded if nothing is to be sent there again.
-	send(ctx context.Context, d *models.Delivery, body []byte) (status int, err error)
-	// close closes connections that are not used.
-	close()
+	send func(ctx context.Context, d *models.Delivery, body []byte) (status int, err error)
 }
 
-// webhook is the sender of webhooks.
+// webhook sends webhooks.
 type webhook struct {
-	store   *Store
 	url     string
 	signers []*standardwebhooks.Webhook
 	client  *http.Client
 }
 
 // newWebhook returns a sender. It returns an error if a secret is malformed.
-func newWebhook(store *Store, t Target) (*webhook, error) {
-	s := &webhook{store: store, url: t.URL, client: newClient(t.PrivateNetwork)}
+func newWebhook(store *Store, t Target) (sender, error) {
+	s := &webhook{url: t.URL, client: newClient(t.PrivateNetwork)}
 	for _, secret := range t.Secrets {
 		signer, err := standardwebhooks.NewWebhook(secret)
 		if err != nil {
-			return nil, errors.New("a secret of a webhook is not in base64") // its text must not be shown
+			return sender{}, errors.New("a secret of a webhook is not in base64") // its text must not be shown
 		}
 		s.signers = append(s.signers, signer)
 	}
-	return s, nil
+	return sender{t.URL, s.client, store.render, s.send}, nil
 }
 
 // newClient returns a client for addresses that others than the operator may name.
 func newClient(private bool) *http.Client {
 	return outbound.NewClient(outbound.Options{Timeout: attemptTimeout, Idle: sendAtOnce, Strangers: true, Private: private})
-}
-
-func (s *webhook) target() string { return s.url }
-
-func (s *webhook) close() { s.client.CloseIdleConnections() }
-
-func (s *webhook) render(ctx context.Context, d *models.Delivery) ([]byte, error) {
-	return s.store.render(ctx, d)
 }
 
 // send signs a message and sends it. The time is the real one, by which receivers check the
