@@ -33,8 +33,6 @@ const (
 	// in Redis, and at its regular runs: further than a transaction lasts, than a
 	// restart of Redis loses, and than clocks differ.
 	rewind = 10 * time.Minute
-	// replayTimeout bounds the check whether Redis has lost queued updates.
-	replayTimeout = 2 * time.Second
 )
 
 // Options holds what Build needs.

@@ -50,8 +50,8 @@ func newServers(o Options, registry *prometheus.Registry, names keys.Builder) *s
 		Options: o, registry: registry, names: names, memory: newMemoryGuard(o.Stores.Redis, o.Config), policy: &policyGuard{redis: o.Stores.Redis},
 		useNear: o.Config.Rankings.MaxStaleness > 0 && o.Roles.API,
 	}
-	s.ledger = recovery.Recovery{Detector: recovery.NewRedisDetector(o.Stores.Redis, names, recovery.Ledger), Timeout: replayTimeout}
-	s.queue = recovery.Recovery{Detector: recovery.NewRedisDetector(o.Stores.Redis, names, recovery.Queue), Timeout: replayTimeout}
+	s.ledger = recovery.Recovery{Detector: recovery.NewRedisDetector(o.Stores.Redis, names, recovery.Ledger)}
+	s.queue = recovery.Recovery{Detector: recovery.NewRedisDetector(o.Stores.Redis, names, recovery.Queue)}
 	s.queued = s.queue.Detector
 	if o.Roles.Consumer { // only a consumer writes queued updates to the boards
 		s.queued = recovery.NewWriterDetector(o.Stores.Redis, names, recovery.Queue)
@@ -138,7 +138,7 @@ func (s *servers) source() archive.Source {
 	if s.Config.Ingest.Mode == "direct" {
 		return archive.FromRedis(s.scores, nil)
 	}
-	return archive.FromRedis(s.scores, &recovery.Recovery{Detector: s.queued, Timeout: replayTimeout})
+	return archive.FromRedis(s.scores, &recovery.Recovery{Detector: s.queued})
 }
 
 func (s *servers) whole(ctx context.Context, bucket *models.Bucket) error {
@@ -174,7 +174,7 @@ func (s *servers) jobs(a *App) []jobs.Job {
 	list[0].MetricsOnly = !s.Roles.Jobs
 	list = append(list, s.setsJob(a))
 	if a.Replayer != nil {
-		r := recovery.Recovery{Detector: s.queued, Replay: a.Replayer.Replay, Lease: "ingest/rewind", Leases: a.leases, Timeout: replayTimeout}
+		r := recovery.Recovery{Detector: s.queued, Replay: a.Replayer.Replay, Lease: "ingest/rewind", Leases: a.leases}
 		replay := jobs.Replay(r.Run)
 		replay.MetricsOnly = a.consumer == nil
 		list = append(list, replay)

@@ -95,9 +95,9 @@ func (w *boards) buildIngest(ctx context.Context, o Options, p platform, who peo
 	w.writer = ingest.Direct(w.Entries.Writer, o.Traces.flushes)
 	if w.queue != nil {
 		w.writer = ingest.Queued(w.queue, o.Traces.flushes)
-		w.Replayer = ingest.NewReplayer(ingest.ReplayerOptions{
+		w.Replayer = &ingest.Replayer{
 			Queue: w.queue, Targets: targets, Entries: w.Entries, Clock: o.Machine, Log: o.Log, Rewind: o.Config.Ingest.Rewind,
-		})
+		}
 		p.registry.MustRegister(newQueueCollector(w.queue))
 		if o.Roles.Consumer {
 			w.consumer = ingest.NewConsumer(ingest.ConsumerOptions{

@@ -16,6 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"stepboard/internal/pause"
 )
 
 const (
@@ -126,9 +128,7 @@ func (o KafkaOptions) common() ([]kgo.Opt, error) {
 		kgo.FetchMaxBytes(fetchBytes),
 		kgo.FetchMaxPartitionBytes(fetchPartitionBytes),
 		kgo.MaxConcurrentFetches(fetches),
-		kgo.RetryBackoffFn(func(attempt int) time.Duration {
-			return min(kafkaRetryFirst<<min(attempt-1, 8), kafkaRetryMost)
-		}),
+		kgo.RetryBackoffFn(func(attempt int) time.Duration { return pause.Doubled(kafkaRetryFirst, kafkaRetryMost, attempt) }),
 	}
 	if o.TLS {
 		opts = append(opts, kgo.DialTLSConfig(&tls.Config{MinVersion: tls.VersionTLS12}))

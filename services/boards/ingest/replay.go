@@ -17,11 +17,6 @@ const lagTimeout = 2 * time.Second
 // acknowledged to the queue. Applying again changes nothing that the boards
 // have. Safe for concurrent use.
 type Replayer struct {
-	ReplayerOptions
-}
-
-// ReplayerOptions holds the parts of a Replayer.
-type ReplayerOptions struct {
 	Queue   Queue
 	Targets Targets
 	Entries Entries
@@ -31,9 +26,6 @@ type ReplayerOptions struct {
 	// Rewind is how far a restarted Redis may be behind.
 	Rewind time.Duration
 }
-
-// NewReplayer returns a Replayer.
-func NewReplayer(o ReplayerOptions) *Replayer { return &Replayer{ReplayerOptions: o} }
 
 // Replay is the recovery.Replay of the queue. It applies every update that was
 // queued since Rewind before the checkpoint, or every update that the queue has

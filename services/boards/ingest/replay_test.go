@@ -34,7 +34,7 @@ func (f *fixture) recovery(q ingest.Queue, boards ingest.Entries) *recovery.Reco
 
 // recoveryOf is recovery for boards in another Redis, which may be behind by rewind.
 func (f *fixture) recoveryOf(q ingest.Queue, rdb redis.UniversalClient, boards ingest.Entries, rewind time.Duration) *recovery.Recovery {
-	replayer := ingest.NewReplayer(ingest.ReplayerOptions{Queue: q, Targets: f.targets(), Entries: boards, Clock: time.Now, Log: f.env.Log, Rewind: rewind})
+	replayer := &ingest.Replayer{Queue: q, Targets: f.targets(), Entries: boards, Clock: time.Now, Log: f.env.Log, Rewind: rewind}
 	return &recovery.Recovery{
 		Detector: recovery.NewWriterDetector(rdb, f.env.Keys, recovery.Queue), Replay: replayer.Replay,
 		Lease: "ingest/rewind", Leases: lease.NewLocal(),

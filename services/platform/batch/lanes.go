@@ -60,27 +60,17 @@ func (l *Lanes[T]) split(ctx context.Context, items []T) (names []string, groups
 }
 
 func (l *Lanes[T]) submit(ctx context.Context, name string, items []T) error {
-	b := l.batcher(name)
+	l.mu.Lock()
+	b := l.batchers[name]
+	if b == nil && !l.closed {
+		b = New(l.limit, l.workers, l.flush)
+		l.batchers[name] = b
+	}
+	l.mu.Unlock()
 	if b == nil {
 		return models.Unavailable("queue for the flush", ErrClosed)
 	}
 	return b.Submit(ctx, items)
-}
-
-// batcher returns the batcher of a lane. It adds the lane if it is new, and
-// returns nil after Close.
-func (l *Lanes[T]) batcher(name string) *Batcher[T] {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return nil
-	}
-	b, ok := l.batchers[name]
-	if !ok {
-		b = New(l.limit, l.workers, l.flush)
-		l.batchers[name] = b
-	}
-	return b
 }
 
 // Close refuses new calls and closes all batchers at the same time; see

@@ -48,17 +48,9 @@ func NewGuard(machine, elapsed models.Clock, db *sql.DB) *Guard {
 }
 
 // Compare compares the clocks. If the database does not respond, the last comparison stays in
-// use. It returns CodeUnavailable if they are further apart
-// than Limit, or if the database does not respond within timeout. One query.
+// use. It returns CodeUnavailable if they are further apart than Limit, or if the database does
+// not respond within timeout. One query.
 func (g *Guard) Compare(ctx context.Context) error {
-	if err := g.compare(ctx); err != nil {
-		return models.Unavailable("read the database's clock", err)
-	}
-	return g.Check()
-}
-
-// compare reads the database's clock.
-func (g *Guard) compare(ctx context.Context) error {
 	if g.db == nil {
 		return nil
 	}
@@ -67,10 +59,10 @@ func (g *Guard) compare(ctx context.Context) error {
 	before := g.elapsed()
 	var database time.Time
 	if err := g.db.QueryRowContext(ctx, "SELECT clock_timestamp()").Scan(&database); err != nil {
-		return err
+		return models.Unavailable("read the database's clock", err)
 	}
 	g.last.Store(&comparison{database: database, at: before.Add(g.elapsed().Sub(before) / 2)})
-	return nil
+	return g.Check()
 }
 
 // Check returns CodeUnavailable if the clocks are further apart than Limit, going by

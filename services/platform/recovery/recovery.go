@@ -84,9 +84,10 @@ type Recovery struct {
 	// once.
 	Lease  string
 	Leases Leases
-	// Timeout bounds each call of the detector, if it is more than 0.
-	Timeout time.Duration
 }
+
+// detectTimeout bounds each call of a detector.
+const detectTimeout = 2 * time.Second
 
 // Run does the three steps once: detect, replay, checkpoint. It returns how many
 // rows were restored. It takes the lease only if something was lost, and returns
@@ -119,23 +120,15 @@ func (r *Recovery) restore(ctx context.Context, loss Loss) (restored int64, err 
 	if err != nil {
 		return restored, err
 	}
-	ctx, cancel := r.bound(ctx)
+	ctx, cancel := context.WithTimeout(ctx, detectTimeout)
 	defer cancel()
 	return restored, r.Detector.Checkpoint(ctx, loss, upto)
 }
 
 func (r *Recovery) detect(ctx context.Context) (Loss, error) {
-	ctx, cancel := r.bound(ctx)
+	ctx, cancel := context.WithTimeout(ctx, detectTimeout)
 	defer cancel()
 	return r.Detector.Detect(ctx)
-}
-
-// bound limits one call of the detector.
-func (r *Recovery) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	if r.Timeout <= 0 {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, r.Timeout)
 }
 
 // ErrIncomplete reports that the store may lack writes that are being replayed.

@@ -73,7 +73,7 @@ func TestTheStepsOfARecovery(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := &steps{extents: tt.extents, err: tt.err}
-			r := &recovery.Recovery{Detector: s, Replay: s.replay, Lease: tt.lease, Leases: s, Timeout: time.Second}
+			r := &recovery.Recovery{Detector: s, Replay: s.replay, Lease: tt.lease, Leases: s}
 			restored, err := r.Run(t.Context())
 			if !errors.Is(err, tt.err) || restored != tt.restored || !slices.Equal(s.done, tt.want) {
 				t.Errorf("%v, restored %d, %v", s.done, restored, err)
