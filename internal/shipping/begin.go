@@ -285,7 +285,7 @@ func (s *Shipper) beginChain(ctx context.Context, first start, upon *base) error
 func (s *Shipper) beginUpon(c *chain, upon *base, changes stores.Changes, pages uint32, page func(int64, []byte) error) error {
 	return stores.WriteSynced(s.changes(c.state), func(to io.Writer) error {
 		header := c.header(stores.Position{}.Offset(), pages, upon.Sum)
-		return encode(to, header, func(write writePage) (_ ltx.Checksum, err error) {
+		return backups.Encode(to, header, func(write backups.WritePage) (_ ltx.Checksum, err error) {
 			c.sums, c.sum, err = s.measure(changes, page, func(n uint32, content []byte, sum ltx.Checksum) error {
 				if n > 1 && int(n) <= len(upon.sums) && upon.sums[n-1] == sum {
 					return nil

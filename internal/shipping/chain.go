@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -455,7 +454,7 @@ func writeChanges(path string, from, next *chain, changes stores.Changes, page f
 		begin = from.end.Offset()
 	}
 	hasher := ltx.NewHasher()
-	err = encode(file, next.header(begin, changes.Pages, from.sum), func(write writePage) (ltx.Checksum, error) {
+	err = backups.Encode(file, next.header(begin, changes.Pages, from.sum), func(write backups.WritePage) (ltx.Checksum, error) {
 		err := writePages(changes.At, changes.Pages, page, func(n uint32, content []byte) error {
 			one := ltx.ChecksumPageWithHasher(hasher, n, content)
 			next.sum = ltx.ChecksumFlag | (next.sum ^ next.sums[n-1] ^ one)
@@ -467,28 +466,8 @@ func writeChanges(path string, from, next *chain, changes stores.Changes, page f
 	return errors.Join(err, file.Close())
 }
 
-// writePage writes a page to an object. Pages come in order.
-type writePage = func(n uint32, content []byte) error
-
-// encode writes an object. pages writes its pages, and returns the checksum of the database after them, 0 for none.
-func encode(to io.Writer, header ltx.Header, pages func(writePage) (after ltx.Checksum, err error)) error {
-	encoder, err := ltx.NewEncoder(to)
-	if err != nil {
-		return err
-	}
-	if err := encoder.EncodeHeader(header); err != nil {
-		return err
-	}
-	after, err := pages(func(n uint32, content []byte) error { return encoder.EncodePage(ltx.PageHeader{Pgno: n}, content) })
-	if err != nil {
-		return err
-	}
-	encoder.SetPostApplyChecksum(after)
-	return encoder.Close()
-}
-
 // writePages writes the pages that are at places from which read reads them, up to a number.
-func writePages(at map[uint32]int64, last uint32, read func(at int64, to []byte) error, write writePage) error {
+func writePages(at map[uint32]int64, last uint32, read func(at int64, to []byte) error, write backups.WritePage) error {
 	content := make([]byte, stores.PageSize)
 	for _, n := range slices.Sorted(maps.Keys(at)) {
 		if n > last {

@@ -234,7 +234,7 @@ func encodePart(full backups.Full, first uint32, pages []byte) ([]byte, error) {
 		Version: ltx.Version, Flags: ltx.HeaderFlagNoChecksum, PageSize: stores.PageSize, Commit: first + count - 1,
 		MinTXID: state, MaxTXID: state, Timestamp: full.BeganAt.UnixMilli(),
 	}
-	err := encode(&buffer, header, func(write writePage) (_ ltx.Checksum, err error) {
+	err := backups.Encode(&buffer, header, func(write backups.WritePage) (_ ltx.Checksum, err error) {
 		for i := range count {
 			if n := first + i; err == nil && n != ltx.LockPgno(stores.PageSize) {
 				err = write(n, pages[i*stores.PageSize:][:stores.PageSize])
@@ -360,7 +360,7 @@ func (s *Shipper) finish(ctx context.Context, place backups.Place, j *joining) (
 		_, err := j.file.ReadAt(to, at)
 		return err
 	}
-	if err := encode(file, j.header, func(write writePage) (ltx.Checksum, error) {
+	if err := backups.Encode(file, j.header, func(write backups.WritePage) (ltx.Checksum, error) {
 		return j.sum, writePages(j.slots, j.header.Commit, read, write)
 	}); err != nil {
 		return err

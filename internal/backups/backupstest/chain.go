@@ -163,19 +163,14 @@ func (c *Chain) encode(header ltx.Header, database []byte, pages []uint32, after
 	c.t.Helper()
 	var text bytes.Buffer
 	header.Version, header.PageSize, header.Commit = ltx.Version, uint32(c.pageSize), uint32(len(database)/c.pageSize)
-	encoder, err := ltx.NewEncoder(&text)
-	if err == nil {
-		err = encoder.EncodeHeader(header)
-	}
-	for _, page := range pages {
-		if err == nil {
-			err = encoder.EncodePage(ltx.PageHeader{Pgno: page}, database[int(page-1)*c.pageSize:int(page)*c.pageSize])
+	err := backups.Encode(&text, header, func(write backups.WritePage) (ltx.Checksum, error) {
+		for _, page := range pages {
+			if err := write(page, database[int(page-1)*c.pageSize:int(page)*c.pageSize]); err != nil {
+				return 0, err
+			}
 		}
-	}
-	if err == nil {
-		encoder.SetPostApplyChecksum(after)
-		err = encoder.Close()
-	}
+		return after, nil
+	})
 	if err != nil {
 		c.t.Fatal(err)
 	}
