@@ -60,15 +60,12 @@ type StreamOptions struct {
 	// updates, which Append then refuses. It is asked once a second at most, in
 	// the background, and must bound itself. May be nil.
 	Room func(context.Context) error
-	// Clock is the machine's; nil means time.Now.
+	// Clock is the machine's.
 	Clock models.Clock
 }
 
 // NewStream returns a queue over the client. Close closes the client.
 func NewStream(rdb redis.UniversalClient, keys keys.Builder, o StreamOptions) *Stream {
-	if o.Clock == nil {
-		o.Clock = time.Now
-	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"

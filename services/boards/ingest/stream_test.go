@@ -39,7 +39,7 @@ func newFixture(t *testing.T, env *testenv.Env) *fixture {
 	p := &fixture{
 		t: t, env: env, catalog: catalog.New(catalog.NewStore(env.Gorm), env.Clock.Now, 3, env.Log),
 		boards: servicetest.Entries(env, env.Clock.Now, nil), deadLetters: ingest.NewDeadLetterStore(env.Gorm),
-		options: ingest.StreamOptions{MaxUpdates: 1_000_000, Keep: time.Hour, ClaimAfter: time.Hour},
+		options: ingest.StreamOptions{MaxUpdates: 1_000_000, Keep: time.Hour, ClaimAfter: time.Hour, Clock: time.Now},
 	}
 	if err := p.catalog.Definitions.Define(t.Context(), env.Config.BoardDefinitions()); err != nil {
 		t.Fatal(err)
