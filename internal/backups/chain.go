@@ -116,6 +116,16 @@ func cover(hours []Span, state uint64) (best Span, ok bool) {
 	return best, ok
 }
 
+// after returns the object of a place that leads on from a state, and whether the list has it: the one of some hours
+// that goes farthest, or else that of the next state.
+func (l *Listing) after(place Place, hours []Span, state uint64) (name string, object Span, listed bool) {
+	if hour, ok := cover(hours, state); ok {
+		return place.Hour(hour.First, hour.Last), hour, true
+	}
+	size, listed := l.Each[state+1]
+	return place.Each(state + 1), Span{state + 1, state + 1, size}, listed
+}
+
 // Begun is a generation that a target has.
 type Begun struct {
 	// Generation has at most its ID if its object is missing or damaged.
@@ -261,8 +271,8 @@ func describe(ctx context.Context, t Target, b *Begun, all []*Begun) (Chain, err
 			return c, err
 		}
 		for part := range full.Parts {
-			if name := place.Part(first, part); l.Parts[name].Size == 0 && c.Missing == "" {
-				c.Missing = name
+			if name := place.Part(first, part); l.Parts[name].Size == 0 {
+				c.Missing = cmp.Or(c.Missing, name)
 			}
 		}
 		c.Fulls = append(c.Fulls, full)
@@ -274,12 +284,11 @@ func describe(ctx context.Context, t Target, b *Begun, all []*Begun) (Chain, err
 	case len(c.Fulls) > 0:
 		c.First, c.Last, state = c.Fulls[0].EndedAt, c.Fulls[0].EndedAt, c.Fulls[0].First
 	default:
-		if c.Missing == "" {
-			c.Missing = place.Full(1)
-			if b.Base != nil {
-				c.Missing = GenerationObject(b.Base.Generation)
-			}
+		needed := place.Full(1)
+		if b.Base != nil {
+			needed = GenerationObject(b.Base.Generation)
 		}
+		c.Missing = cmp.Or(c.Missing, needed)
 		return c, nil
 	}
 	for _, full := range c.Fulls {
@@ -289,17 +298,12 @@ func describe(ctx context.Context, t Target, b *Begun, all []*Begun) (Chain, err
 	}
 	last := ""
 	for state < l.highest {
-		hour, joined := cover(l.Hours, state)
-		if state++; joined {
-			state, last = hour.Last, place.Hour(hour.First, hour.Last)
-		} else if _, ok := l.Each[state]; ok {
-			last = place.Each(state)
-		} else {
-			if c.Missing == "" {
-				c.Missing = place.Each(state)
-			}
+		name, object, listed := l.after(place, l.Hours, state)
+		if !listed {
+			c.Missing = cmp.Or(c.Missing, name)
 			break
 		}
+		state, last = object.Last, name
 	}
 	if last == "" {
 		return c, nil

@@ -293,14 +293,11 @@ type step struct {
 // size of that may be unknown, and -1, because a list may be late.
 func (r *restorer) change(of int, state uint64) step {
 	g := &r.path[of]
-	if hour, ok := cover(g.hours, state); ok {
-		return step{name: g.Place.Hour(hour.First, hour.Last), Span: hour, segment: of}
-	}
-	size, listed := g.Listing.Each[state+1]
+	name, object, listed := g.Listing.after(g.Place, g.hours, state)
 	if !listed {
-		size = -1
+		object.Size = -1
 	}
-	return step{name: g.Place.Each(state + 1), Span: Span{state + 1, state + 1, size}, segment: of}
+	return step{name: name, Span: object, segment: of}
 }
 
 // steps returns the objects to apply, without an end.
