@@ -13,6 +13,7 @@ type Shared struct {
 	turn    chan struct{} // has room for one: the call that reads
 	begun   atomic.Int64  // how many readings have begun
 	err     error         // of the last reading; guarded by turn
+	seldom  time.Time     // when Seldom has read last; guarded by turn
 }
 
 // New returns a Shared that ends each reading after timeout.
@@ -42,6 +43,19 @@ func (r *Shared) Share(ctx context.Context, read func(context.Context) error) (o
 		return true, r.err
 	}
 	return false, r.read(context.WithoutCancel(ctx), read)
+}
+
+// Seldom is Share, but does not read within a pause after the last time that it has. It is for callers who
+// name something unknown, which may have come meanwhile, or be made up.
+func (r *Shared) Seldom(ctx context.Context, pause time.Duration, read func(context.Context) error) error {
+	_, err := r.Share(ctx, func(ctx context.Context) error {
+		if time.Since(r.seldom) < pause {
+			return nil
+		}
+		r.seldom = time.Now()
+		return read(ctx)
+	})
+	return err
 }
 
 func (r *Shared) begin(ctx context.Context) error {

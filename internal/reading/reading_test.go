@@ -70,3 +70,22 @@ func TestCallsShareAReading(t *testing.T) {
 		}
 	})
 }
+
+// Seldom reads once within its pause, and again after it.
+func TestSeldom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		shared, readings := reading.New(time.Hour), 0
+		for range 5 {
+			for range 3 {
+				if err := shared.Seldom(t.Context(), time.Minute, func(context.Context) error { readings++; return nil }); err != nil {
+					t.Error(err)
+				}
+			}
+			<-time.After(time.Minute)
+		}
+		if readings != 5 {
+			t.Errorf("%d readings", readings)
+		}
+	})
+}

@@ -58,8 +58,7 @@ type KeySet struct {
 	keys     atomic.Pointer[jwt.Keyfunc] // nil while no keys are known
 	fetching *reading.Shared
 	due      time.Time   // when Refresh fetches the keys; it is called by one goroutine
-	unknown  time.Time   // when keys were last fetched for an unknown one; guarded by fetching
-	failed   atomic.Bool // whether that has failed
+	failed   atomic.Bool // whether the last fetch for an unknown key has failed
 }
 
 // NewKeySet fetches the keys, for at most fetchTimeout. If that fails, the key
@@ -107,11 +106,7 @@ func (k *KeySet) lookUp(t *jwt.Token) (any, error) {
 func (k *KeySet) fetchNow() {
 	waiting, cancel := context.WithTimeout(context.Background(), unknownKeyWait)
 	defer cancel()
-	_, _ = k.fetching.Share(waiting, func(context.Context) error { // it is logged
-		if time.Since(k.unknown) < unknownKeyInterval {
-			return nil
-		}
-		k.unknown = time.Now()
+	_ = k.fetching.Seldom(waiting, unknownKeyInterval, func(context.Context) error { // it is logged
 		err := k.fetch(waiting)
 		k.failed.Store(err != nil)
 		return err

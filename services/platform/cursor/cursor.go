@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/crypto/chacha20poly1305"
 
+	"stepboard/internal/reading"
 	"stepboard/models"
 )
 
@@ -38,6 +39,8 @@ const (
 	// reloadPause is the shortest time between two readings for cursors with an
 	// unknown key.
 	reloadPause = time.Second
+	// reloadTimeout bounds such a reading.
+	reloadTimeout = 5 * time.Second
 )
 
 // Key is a key that seals cursors.
@@ -52,9 +55,7 @@ type Sealer struct {
 	store *Store
 	clock models.Clock
 	keys  atomic.Pointer[keyring]
-
-	mu       sync.Mutex // held while the keys are read
-	reloaded time.Time
+	again *reading.Shared
 }
 
 // keyring holds the keys of one reading.
@@ -87,7 +88,7 @@ var separator = []byte{0}
 
 // New returns a sealer with the keys in SQL, and makes the first key if there is none.
 func New(ctx context.Context, store *Store, clock models.Clock) (*Sealer, error) {
-	s := &Sealer{store: store, clock: clock}
+	s := &Sealer{store: store, clock: clock, again: reading.New(reloadTimeout)}
 	keys, err := store.keys(ctx)
 	if err == nil && len(keys) == 0 {
 		if err = store.addFirst(ctx, newSecret()); err == nil {
@@ -189,25 +190,14 @@ func (s *Sealer) Open(ctx context.Context, text string, scope ...string) (models
 		return models.Cursor{}, nil
 	}
 	c, err := s.open(text, scope)
-	if errors.Is(err, errUnknownKey) && s.reloadFor(ctx) {
+	if errors.Is(err, errUnknownKey) { // another process may have sealed it with a newer one
+		_ = s.again.Seldom(ctx, reloadPause, s.Refresh) // without it, the cursor is refused
 		c, err = s.open(text, scope)
 	}
 	if err != nil {
 		return models.Cursor{}, models.Errorf(models.CodeInvalidCursor, "this cursor is not of this list; start again without one")
 	}
 	return c, nil
-}
-
-// reloadFor reads the keys for a cursor that another process may have sealed with a
-// newer one. It returns false if they were read a moment ago or can't be read.
-func (s *Sealer) reloadFor(ctx context.Context) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if time.Since(s.reloaded) < reloadPause {
-		return false
-	}
-	s.reloaded = time.Now()
-	return s.Refresh(ctx) == nil
 }
 
 var errCursor = errors.New("not a cursor of this list")
