@@ -37,9 +37,8 @@ type operations struct {
 	Erasure    *erasure.Service
 	Importer   *importer.Service
 	WeChat     *wechat.Service
-	Deliveries *outcomes.Deliveries
+	Deliveries *outcomes.Store
 
-	webhooks  *outcomes.Store
 	deliverer *outcomes.Deliverer
 	deliver   bool // whether this process delivers webhooks
 }
@@ -64,9 +63,8 @@ func (a *App) buildOperations(o Options, erasures *erasure.Store, idKey []byte) 
 // the role of jobs deliver, if there is a target.
 func (a *App) buildWebhooks(o Options) (err error) {
 	choices := privacy.NewStore(o.Stores.Jobs.Gorm)
-	a.webhooks = outcomes.NewStore(o.Stores.Jobs.Gorm, append(friends.Topics(a.Directory, friends.NewStore(o.Stores.Jobs.Gorm, nil)),
+	a.Deliveries = outcomes.NewStore(o.Stores.Jobs.Gorm, append(friends.Topics(a.Directory, friends.NewStore(o.Stores.Jobs.Gorm, nil)),
 		likes.Topic(a.Directory, choices), results.Topic(a.Directory), digests.Topic(a.Directory, choices), passed.Topic(a.render), competitions.Topic(a.Directory))...)
-	a.Deliveries = outcomes.NewDeliveries(a.webhooks, o.Clock)
 	var push *outcomes.Push
 	if pushes(o.Config) {
 		push = &outcomes.Push{
@@ -76,7 +74,7 @@ func (a *App) buildWebhooks(o Options) (err error) {
 	}
 	targets := webhookTargets(o.Config)
 	a.deliver = o.Roles.Jobs && (len(targets) > 0 || push != nil)
-	a.deliverer, err = outcomes.NewDeliverer(a.webhooks, targets, push, o.Clock, o.Log, a.registry)
+	a.deliverer, err = outcomes.NewDeliverer(a.Deliveries, targets, push, o.Clock, o.Log, a.registry)
 	return err
 }
 
@@ -181,7 +179,7 @@ func (a *App) buildErasure(o Options, store *erasure.Store, idKey []byte) {
 			a.Directory.Subject(), erasure.Scores(store, a.Entries, o.Clock), a.Friends.Subject(), a.Privacy.Subject(), a.Groups.Subject(),
 			likes.NewStore(o.Stores.Jobs.Gorm, nil).Subject(), a.Archive.Subject(), a.increments.Subject(), a.Corrections.Subject(),
 			reviews.NewStore(o.Stores.Jobs.Gorm).Subject(), holds.NewStore(o.Stores.Gorm, o.Stores.Jobs.Gorm).Subject(), audit.NewStore(o.Stores.Jobs.Gorm).Subject(),
-			ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm).Subject(), a.webhooks.Subject(), notices.NewStore(o.Stores.Jobs.Gorm).Subject(),
+			ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm).Subject(), a.Deliveries.Subject(), notices.NewStore(o.Stores.Jobs.Gorm).Subject(),
 			phones.NewStore(o.Stores.Jobs.Gorm).Subject(o.Clock), passed.Subject(a.states), competitions.NewStore(o.Stores.Jobs.Gorm, nil).Subject(),
 			wechat.NewStore(o.Stores.Jobs.Gorm, idKey).Subject(),
 		},

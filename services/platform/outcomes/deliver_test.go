@@ -92,7 +92,7 @@ func TestGivingUpAndReplaying(t *testing.T) {
 			}
 		})
 		f := newFixture(t, env, target.target())
-		service := outcomes.NewDeliveries(f.store, env.Clock.Now)
+		service := f.store
 		undelivered := func() int {
 			return len(testenv.Must(service.List(t.Context(), outcomes.Query{Undelivered: true, Limit: 10})))
 		}

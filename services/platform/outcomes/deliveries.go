@@ -17,17 +17,6 @@ type Delivery struct {
 	Last []models.DeliveryAttempt `gorm:"-"`
 }
 
-// Deliveries lets operators list and replay deliveries. Safe for concurrent use.
-type Deliveries struct {
-	store *Store
-	clock models.Clock
-}
-
-// NewDeliveries returns the service over a store.
-func NewDeliveries(store *Store, clock models.Clock) *Deliveries {
-	return &Deliveries{store: store, clock: clock}
-}
-
 // undelivered are the states of deliveries that wait or were given up.
 var undelivered = []models.DeliveryState{models.DeliveryWaiting, models.DeliveryFailed}
 
@@ -45,14 +34,14 @@ type Query struct {
 
 // List returns a page of deliveries, newest first. Two queries. CodeUnavailable if the
 // database is away.
-func (d *Deliveries) List(ctx context.Context, q Query) ([]Delivery, error) {
-	db := d.store.db.WithContext(ctx).Where(&models.Delivery{Target: q.Target, Type: q.Type, State: q.State})
+func (s *Store) List(ctx context.Context, q Query) ([]Delivery, error) {
+	db := s.db.WithContext(ctx).Where(&models.Delivery{Target: q.Target, Type: q.Type, State: q.State})
 	if q.Undelivered {
 		db = db.Where("state IN ?", undelivered)
 	}
 	page, err := cursor.Newest[Delivery](db, "id", q.Before, q.Limit)
 	if err == nil && len(page) > 0 {
-		err = d.store.addAttempts(ctx, page)
+		err = s.addAttempts(ctx, page)
 	}
 	return page, models.Public("list deliveries", err)
 }
@@ -60,19 +49,17 @@ func (d *Deliveries) List(ctx context.Context, q Query) ([]Delivery, error) {
 // Replay sends a delivery again, with the same message id, and returns it as it is before
 // the next attempt. It is attempted for as long as a new one. With dryRun nothing changes, and
 // the delivery is returned as it is. CodeNotFound if there is no delivery of this id.
-func (d *Deliveries) Replay(ctx context.Context, id int64, dryRun bool) (Delivery, error) {
-	act := d.store.find
-	if !dryRun {
-		act = func(ctx context.Context, id int64) (Delivery, error) {
-			return d.store.restart(ctx, id, d.clock().UTC())
-		}
+func (s *Store) Replay(ctx context.Context, id int64, dryRun bool) (Delivery, error) {
+	act := s.restart
+	if dryRun {
+		act = s.find
 	}
 	found, err := act(ctx, id)
 	if err != nil {
 		return Delivery{}, models.Public("replay a delivery", err)
 	}
 	page := []Delivery{found}
-	if err := d.store.addAttempts(ctx, page); err != nil {
+	if err := s.addAttempts(ctx, page); err != nil {
 		return Delivery{}, models.Unavailable("read attempts", err)
 	}
 	return page[0], nil

@@ -148,7 +148,7 @@ func (f *fixture) request(from, to models.RowID, failure error) {
 // deliveries returns all deliveries, newest first.
 func (f *fixture) deliveries() []outcomes.Delivery {
 	f.t.Helper()
-	list, err := outcomes.NewDeliveries(f.store, f.env.Clock.Now).List(f.t.Context(), outcomes.Query{Limit: 1000})
+	list, err := f.store.List(f.t.Context(), outcomes.Query{Limit: 1000})
 	if err != nil {
 		f.t.Fatal(err)
 	}

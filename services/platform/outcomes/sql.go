@@ -185,11 +185,12 @@ func (s *Store) find(ctx context.Context, id int64) (Delivery, error) {
 }
 
 // restart makes a delivery due, whatever its state, and returns it. CodeNotFound if there is none.
-func (s *Store) restart(ctx context.Context, id int64, now time.Time) (Delivery, error) {
+func (s *Store) restart(ctx context.Context, id int64) (Delivery, error) {
 	d, err := s.find(ctx, id)
 	if err != nil {
 		return d, err
 	}
+	now := s.db.NowFunc()
 	d.State, d.FinishedAt, d.NextAttemptAt, d.GiveUpAt = models.DeliveryWaiting, nil, now, now.Add(lifetime(d.Target, d.Type))
 	err = s.db.WithContext(ctx).Model(&models.Delivery{}).Where("id = ?", id).Updates(map[string]any{
 		"state": d.State, "finished_at": nil, "next_attempt_at": now, "give_up_at": d.GiveUpAt,

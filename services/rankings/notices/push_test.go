@@ -108,7 +108,7 @@ func (p *pushing) round() {
 // deliveries returns all deliveries, newest first.
 func (p *pushing) deliveries() []outcomes.Delivery {
 	p.t.Helper()
-	return testenv.Must(outcomes.NewDeliveries(p.store, p.env.Clock.Now).List(p.t.Context(), outcomes.Query{Limit: 100}))
+	return testenv.Must(p.store.List(p.t.Context(), outcomes.Query{Limit: 100}))
 }
 
 // states returns the states of all deliveries, newest first.
@@ -231,7 +231,7 @@ func TestAnswers(t *testing.T) {
 		if d := p.deliveries()[0]; d.State != models.DeliveryFailed || len(late.Got()) != 0 {
 			t.Errorf("three hours later: %+v, %v", d, late.Got())
 		}
-		if _, err := outcomes.NewDeliveries(p.store, env.Clock.Now).Replay(t.Context(), p.deliveries()[0].ID, false); err != nil {
+		if _, err := p.store.Replay(t.Context(), p.deliveries()[0].ID, false); err != nil {
 			t.Fatal(err)
 		}
 		p.round()
