@@ -28,12 +28,6 @@ const (
 	stopTimeout = 5 * time.Second
 )
 
-// DeadLetterWriter stores messages that can't be applied.
-type DeadLetterWriter interface {
-	// Write stores dead letters. One that is stored already stays as it is.
-	Write(ctx context.Context, deadLetters []models.DeadLetter) error
-}
-
 // Consumer applies the messages that a queue delivers: it receives a batch,
 // merges it, raises the boards, and only then acknowledges. Nothing changes if
 // a message is delivered twice, or was applied before a crash and not
@@ -48,7 +42,7 @@ type ConsumerOptions struct {
 	Queue       Queue
 	Targets     Targets
 	Entries     Entries
-	DeadLetters DeadLetterWriter
+	DeadLetters *DeadLetterStore
 	Clock       models.Clock
 	Log         *slog.Logger
 	// Interval is how long messages are collected before they are raised, and

@@ -10,15 +10,10 @@ import (
 // DeadLetters lets operators list, replay and delete dead letters. Safe for
 // concurrent use.
 type DeadLetters struct {
-	store   *DeadLetterStore
-	targets Targets
-	entries Entries
-	records models.Describer
-}
-
-// NewDeadLetters returns the service over a store.
-func NewDeadLetters(store *DeadLetterStore, targets Targets, entries Entries, records models.Describer) *DeadLetters {
-	return &DeadLetters{store: store, targets: targets, entries: entries, records: records}
+	Store   *DeadLetterStore
+	Targets Targets
+	Entries Entries
+	Records models.Describer
 }
 
 // DeadLetterQuery selects dead letters, newest first.
@@ -33,7 +28,7 @@ type DeadLetterQuery struct {
 // List returns a page of dead letters. Each has its update, if that can be decoded. One
 // query, and the lookup of the users. CodeUnavailable.
 func (d *DeadLetters) List(ctx context.Context, q DeadLetterQuery) ([]models.DeadLetter, error) {
-	page, err := d.store.list(ctx, q)
+	page, err := d.Store.list(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +42,7 @@ func (d *DeadLetters) List(ctx context.Context, q DeadLetterQuery) ([]models.Dea
 		page[i].Update = &models.QueuedUpdate{Board: u.Board, Bucket: u.Bucket, Score: u.Score, ReachedAt: u.ReachedAt}
 		readable, rows = append(readable, i), append(rows, u.User)
 	}
-	records, err := d.records.Records(ctx, rows)
+	records, err := d.Records.Records(ctx, rows)
 	if err != nil {
 		return nil, err
 	}
@@ -63,11 +58,11 @@ func (d *DeadLetters) List(ctx context.Context, q DeadLetterQuery) ([]models.Dea
 // dead letter of this id, CodeValidationFailed if it still can't be applied.
 // Applying one twice changes nothing. A dry run only checks that it can be applied.
 func (d *DeadLetters) Replay(ctx context.Context, id int64, dryRun bool) error {
-	deadLetter, err := d.store.find(ctx, id)
+	deadLetter, err := d.Store.find(ctx, id)
 	if err != nil {
 		return err
 	}
-	raise, err := d.targets.resolve(ctx, deadLetter.Payload)
+	raise, err := d.Targets.resolve(ctx, deadLetter.Payload)
 	if models.CodeOf(err) == models.CodeUnavailable {
 		return err
 	}
@@ -77,20 +72,20 @@ func (d *DeadLetters) Replay(ctx context.Context, id int64, dryRun bool) error {
 	if dryRun {
 		return nil
 	}
-	if err := cmp.Or(d.entries.Raise(ctx, []models.Raise{raise})...); err != nil {
+	if err := cmp.Or(d.Entries.Raise(ctx, []models.Raise{raise})...); err != nil {
 		return err
 	}
-	return d.store.remove(ctx, id)
+	return d.Store.remove(ctx, id)
 }
 
 // Delete deletes a dead letter for good. Without one it changes nothing. A dry run returns
 // CodeNotFound without one.
 func (d *DeadLetters) Delete(ctx context.Context, id int64, dryRun bool) error {
 	if dryRun {
-		_, err := d.store.find(ctx, id)
+		_, err := d.Store.find(ctx, id)
 		return err
 	}
-	return d.store.remove(ctx, id)
+	return d.Store.remove(ctx, id)
 }
 
 // HandledDeadLetters counts what a call has done with the dead letters that it selects.
@@ -116,7 +111,7 @@ func (d *DeadLetters) ReplaySelected(ctx context.Context, q DeadLetterQuery, dry
 	var raises []models.Raise
 	var ids []int64
 	for _, deadLetter := range page {
-		raise, err := d.targets.resolve(ctx, deadLetter.Payload)
+		raise, err := d.Targets.resolve(ctx, deadLetter.Payload)
 		if models.CodeOf(err) == models.CodeUnavailable {
 			return handled, err
 		}
@@ -130,10 +125,10 @@ func (d *DeadLetters) ReplaySelected(ctx context.Context, q DeadLetterQuery, dry
 	if dryRun || len(ids) == 0 {
 		return handled, nil
 	}
-	if err := cmp.Or(d.entries.Raise(ctx, raises)...); err != nil {
+	if err := cmp.Or(d.Entries.Raise(ctx, raises)...); err != nil {
 		return handled, err
 	}
-	return handled, d.store.remove(ctx, ids...)
+	return handled, d.Store.remove(ctx, ids...)
 }
 
 // DeleteSelected deletes the dead letters of a query for good, at most q.Limit. Two
@@ -148,14 +143,14 @@ func (d *DeadLetters) DeleteSelected(ctx context.Context, q DeadLetterQuery, dry
 	for i, deadLetter := range page {
 		ids[i] = deadLetter.ID
 	}
-	return handled, d.store.remove(ctx, ids...)
+	return handled, d.Store.remove(ctx, ids...)
 }
 
 // selected returns the dead letters of a query, and whether there are more.
 func (d *DeadLetters) selected(ctx context.Context, q DeadLetterQuery) (page []models.DeadLetter, handled HandledDeadLetters, err error) {
 	limit := q.Limit
 	q.Limit++
-	if page, err = d.store.list(ctx, q); err == nil && len(page) > limit {
+	if page, err = d.Store.list(ctx, q); err == nil && len(page) > limit {
 		page = page[:limit]
 		handled.Last = page[limit-1].ID
 	}

@@ -25,7 +25,7 @@ type DeadLetterStore struct {
 // NewDeadLetterStore returns a store over the database.
 func NewDeadLetterStore(db *gorm.DB) *DeadLetterStore { return &DeadLetterStore{db: db} }
 
-// Write is part of DeadLetterWriter.
+// Write stores dead letters. One that is stored already stays as it is.
 func (s *DeadLetterStore) Write(ctx context.Context, deadLetters []models.DeadLetter) error {
 	for chunk := range slices.Chunk(deadLetters, deadLetterRows) {
 		err := s.db.WithContext(ctx).Clauses(clause.OnConflict{Columns: []clause.Column{{Name: "position"}}, DoNothing: true}).Create(&chunk).Error

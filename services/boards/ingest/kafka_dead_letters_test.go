@@ -17,7 +17,7 @@ func TestDeadLettersOfATopicCreatedAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, testenv.Real(t))
 	p := newTopic(t, 1)
-	service := ingest.NewDeadLetters(f.deadLetters, f.targets(), f.boards, testenv.Numbers{})
+	service := &ingest.DeadLetters{Store: f.deadLetters, Targets: f.targets(), Entries: f.boards, Records: testenv.Numbers{}}
 	// consume applies the whole topic and returns the payloads of all dead letters.
 	consume := func(group string) (payloads []string) {
 		t.Helper()

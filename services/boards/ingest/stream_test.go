@@ -211,7 +211,7 @@ func TestAConsumerWaitsForTheBoards(t *testing.T) {
 	if got := p.scores(); len(got) != 2 || got[1] != 5 || got[2] != 6 {
 		t.Errorf("the board holds %v", got)
 	}
-	if deadLetters, err := ingest.NewDeadLetters(p.deadLetters, p.targets(), p.boards, testenv.Numbers{}).List(t.Context(), ingest.DeadLetterQuery{Limit: 10}); err != nil || len(deadLetters) != 0 {
+	if deadLetters, err := (&ingest.DeadLetters{Store: p.deadLetters, Targets: p.targets(), Entries: p.boards, Records: testenv.Numbers{}}).List(t.Context(), ingest.DeadLetterQuery{Limit: 10}); err != nil || len(deadLetters) != 0 {
 		t.Errorf("dead letters %v, %v", deadLetters, err)
 	}
 }
@@ -243,7 +243,7 @@ func TestInvalidMessagesBecomeDeadLetters(t *testing.T) {
 	if got := p.scores(); len(got) != 3 || got[1] != 5 || got[2] != 6 || got[7] != 7 {
 		t.Errorf("the board holds %v", got)
 	}
-	service := ingest.NewDeadLetters(p.deadLetters, p.targets(), p.boards, testenv.Numbers{})
+	service := &ingest.DeadLetters{Store: p.deadLetters, Targets: p.targets(), Entries: p.boards, Records: testenv.Numbers{}}
 	deadLetters, err := service.List(t.Context(), ingest.DeadLetterQuery{Limit: 10})
 	if err != nil || len(deadLetters) != 5 {
 		t.Fatalf("dead letters %+v, %v", deadLetters, err)
@@ -331,7 +331,7 @@ func TestDeadLettersOfAFilter(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f := newFixture(t, env)
-		service := ingest.NewDeadLetters(f.deadLetters, f.targets(), f.boards, testenv.Numbers{})
+		service := &ingest.DeadLetters{Store: f.deadLetters, Targets: f.targets(), Entries: f.boards, Records: testenv.Numbers{}}
 		var written []models.DeadLetter
 		for user := models.RowID(1); user <= 5; user++ {
 			u := f.update(user, 10*int64(user))
