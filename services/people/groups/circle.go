@@ -3,7 +3,6 @@ package groups
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"stepboard/models"
@@ -72,7 +71,7 @@ func (s *Service) circle(
 		return nil, asOf, models.NoGroup(id)
 	}
 	var found people
-	group, known := s.numbers.of(id)
+	group, known := s.numbers.GetIfPresent(id)
 	if known {
 		if found, err = read(ctx, group); err != nil {
 			return nil, asOf, models.Unavailable("list members", err)
@@ -89,7 +88,7 @@ func (s *Service) circle(
 	if now == 0 {
 		return nil, asOf, models.NoGroup(id)
 	}
-	s.numbers.remember(id, now)
+	s.numbers.Set(id, now)
 	if !known || group != now {
 		if found, err = read(ctx, now); err != nil {
 			return nil, asOf, models.Unavailable("list members", err)
@@ -98,29 +97,5 @@ func (s *Service) circle(
 	return found.shown(viewer), found.asOf, nil
 }
 
-// maxNumbers is how many numbers of groups a process holds, of about 100 bytes each.
+// maxNumbers is how many numbers of groups a process remembers, each of which costs one query to learn again.
 const maxNumbers = 100_000
-
-// numbers holds the numbers of groups that were used lately, by their ids. Another group
-// may have the id by now; the one with this number has no members then. Safe for
-// concurrent use.
-type numbers struct {
-	mu sync.RWMutex
-	by map[models.GroupID]models.GroupRow
-}
-
-func (n *numbers) of(id models.GroupID) (models.GroupRow, bool) {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	group, ok := n.by[id]
-	return group, ok
-}
-
-func (n *numbers) remember(id models.GroupID, group models.GroupRow) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.by == nil || len(n.by) >= maxNumbers {
-		n.by = make(map[models.GroupID]models.GroupRow) // each costs one query to learn again
-	}
-	n.by[id] = group
-}

@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/maypok86/otter/v2"
+
 	"stepboard/internal/codes"
 	"stepboard/internal/keys"
 	"stepboard/models"
@@ -30,7 +32,9 @@ type Service struct {
 	notShown  *cache.Sets[models.RowID]
 	directory models.Users
 	joins     codes.Limiter
-	numbers   numbers
+	// numbers holds the numbers of groups that were used lately, by their ids. Another group may have the id by now; the
+	// one with this number has no members then.
+	numbers *otter.Cache[models.GroupID, models.GroupRow]
 }
 
 // Group is a group as its members see it.
@@ -86,6 +90,7 @@ func New(
 ) *Service {
 	return &Service{
 		store: store, sets: cache.New(sets, keys.Groups, store.shownOf, log), notShown: notShown, directory: directory, joins: joins,
+		numbers: otter.Must(&otter.Options[models.GroupID, models.GroupRow]{MaximumSize: maxNumbers}),
 	}
 }
 

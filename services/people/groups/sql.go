@@ -97,6 +97,9 @@ type Member struct {
 	JoinedAt  time.Time
 }
 
+// Cursor returns the position in a list that is ordered by users.
+func (m Member) Cursor() models.Cursor { return models.Cursor{Row: m.Row} }
+
 // Members returns a page of the members of a group, ordered by row, behind the given row.
 // The group must be one that Get has returned. One query.
 func (s *Service) Members(ctx context.Context, group models.GroupRow, after models.RowID, limit int) ([]Member, error) {
@@ -178,27 +181,9 @@ func (t *tx) lock(condition string, value any) (models.Group, error) {
 	return group, err
 }
 
-// owned locks a group for its owner. CodeNotFound if the user is not a member,
-// CodeForbidden if the user is not the owner.
+// owned locks a group for its owner, as teams.Owned does.
 func (t *tx) owned(id models.GroupID, user models.RowID) (models.Group, error) {
-	group, err := t.lock("external_id = ?", id)
-	if errors.Is(err, errNotStored) {
-		return group, models.NoGroup(id)
-	}
-	if err != nil {
-		return group, err
-	}
-	members, err := t.members(group.Row)
-	switch {
-	case err != nil:
-		return group, err
-	case !slices.Contains(members, user):
-		return group, models.NoGroup(id)
-	case group.OwnerID == nil || *group.OwnerID != user:
-		return group, models.Errorf(models.CodeForbidden, "only the owner of the group may do this")
-	default:
-		return group, nil
-	}
+	return teams.Owned(t.db, id, user)
 }
 
 // create stores a new group and sets its number.

@@ -210,29 +210,29 @@ func (t *tx) lockGroups(ids []models.GroupID) ([]models.GroupRow, error) {
 	return rows, nil
 }
 
-// owned locks a group for its owner. CodeNotFound if the user is not a member, CodeForbidden if the
+// Owned locks a group for its owner, in a transaction. CodeNotFound if the user is not a member, CodeForbidden if the
 // user is not the owner, who is always a member.
-func (t *tx) owned(id models.GroupID, user models.RowID) (models.GroupRow, error) {
+func Owned(tx *gorm.DB, id models.GroupID, user models.RowID) (models.Group, error) {
 	var found []models.Group
-	if err := t.db.Clauses(forUpdate).Where("external_id = ?", id).Find(&found).Error; err != nil {
-		return 0, fmt.Errorf("lock group: %w", err)
+	if err := tx.Clauses(forUpdate).Where("external_id = ?", id).Find(&found).Error; err != nil {
+		return models.Group{}, fmt.Errorf("lock group: %w", err)
 	}
 	if len(found) == 0 {
-		return 0, models.NoGroup(id)
+		return models.Group{}, models.NoGroup(id)
 	}
 	group := found[0]
 	if group.OwnerID != nil && *group.OwnerID == user {
-		return group.Row, nil
+		return group, nil
 	}
 	var members int64
-	err := t.db.Raw(`SELECT count(*) FROM group_members WHERE group_id = ? AND user_id = ?`, group.Row, user).Scan(&members).Error
+	err := tx.Raw(`SELECT count(*) FROM group_members WHERE group_id = ? AND user_id = ?`, group.Row, user).Scan(&members).Error
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("look up membership: %w", err)
+		return group, fmt.Errorf("look up membership: %w", err)
 	case members == 0:
-		return 0, models.NoGroup(id)
+		return group, models.NoGroup(id)
 	default:
-		return 0, models.Errorf(models.CodeForbidden, "only the owner of the group may do this")
+		return group, models.Errorf(models.CodeForbidden, "only the owner of the group may do this")
 	}
 }
 

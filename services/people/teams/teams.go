@@ -212,7 +212,7 @@ func (s *Service) Join(ctx context.Context, user models.UserID, code string, gro
 
 // join enters a group of an owner in a competition, if that still has the code.
 func (t *tx) join(row models.CompetitionRow, code string, id models.GroupID, owner models.RowID) (models.Competition, error) {
-	group, err := t.owned(id, owner)
+	group, err := Owned(t.db, id, owner)
 	if err != nil {
 		return models.Competition{}, err
 	}
@@ -227,14 +227,14 @@ func (t *tx) join(row models.CompetitionRow, code string, id models.GroupID, own
 	switch {
 	case err != nil:
 		return c, err
-	case slices.Contains(had, group):
+	case slices.Contains(had, group.Row):
 		return c, nil
 	case t.store.begun(c):
 		return c, errStarted("a group enters before the first day")
 	case len(had) >= models.MaxCompetitionTeams:
 		return c, errFull
 	default:
-		return c, t.enter(c, []models.GroupRow{group})
+		return c, t.enter(c, []models.GroupRow{group.Row})
 	}
 }
 
