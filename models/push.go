@@ -1,6 +1,9 @@
 package models
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Tell is a kind of news that users choose to be told of. They are told of nothing until they do.
 type Tell string
@@ -22,34 +25,17 @@ func Tells() []Tell { return []Tell{TellPassed, TellLikes, TellRequests, TellDig
 
 // TellOf returns the kind of news that an outcome is; empty for an outcome that no user is told of.
 func TellOf(outcome OutcomeType) Tell {
-	switch outcome {
-	case OutcomeLikeGiven:
-		return TellLikes
-	case OutcomeFriendRequested:
-		return TellRequests
-	case OutcomeDigestReady:
-		return TellDigest
-	case OutcomeRankPassed:
-		return TellPassed
-	default:
-		return ""
-	}
+	return map[OutcomeType]Tell{
+		OutcomeLikeGiven: TellLikes, OutcomeFriendRequested: TellRequests, OutcomeDigestReady: TellDigest, OutcomeRankPassed: TellPassed,
+	}[outcome]
 }
 
 // Column returns the column of push_subscriptions that says who wants this kind of news.
 func (t Tell) Column() string {
-	switch t {
-	case TellPassed:
-		return "tell_passed"
-	case TellLikes:
-		return "tell_likes"
-	case TellRequests:
-		return "tell_requests"
-	case TellDigest:
-		return "tell_digest"
-	default:
+	if !slices.Contains(Tells(), t) {
 		return "false"
 	}
+	return "tell_" + string(t)
 }
 
 // Told says which kinds of news a subscription is for. One of them is true.
@@ -58,20 +44,9 @@ type Told struct {
 }
 
 // ToldOf returns the kinds of a list.
-func ToldOf(list []Tell) (told Told) {
-	for _, tell := range list {
-		switch tell {
-		case TellPassed:
-			told.Passed = true
-		case TellLikes:
-			told.Likes = true
-		case TellRequests:
-			told.Requests = true
-		case TellDigest:
-			told.Digest = true
-		}
-	}
-	return told
+func ToldOf(list []Tell) Told {
+	has := func(t Tell) bool { return slices.Contains(list, t) }
+	return Told{has(TellPassed), has(TellLikes), has(TellRequests), has(TellDigest)}
 }
 
 // List returns the kinds in the order of Tells.

@@ -1,8 +1,8 @@
 package models
 
 import (
+	"bytes"
 	"errors"
-	"math/bits"
 	"strconv"
 	"strings"
 )
@@ -142,46 +142,9 @@ func (u *URL) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// pow10 holds the powers of ten that CompareText scales by.
-var pow10 = [...]int64{
-	1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
-}
-
 // CompareText orders two ids by their decimal text, bytewise, as Redis orders
-// the members of a sorted set: "9" is greater than "10". It returns -1, 0 or 1
-// without building the texts.
+// the members of a sorted set: "9" is greater than "10". It returns -1, 0 or 1.
 func (id RowID) CompareText(other RowID) int {
-	if id == other {
-		return 0
-	}
-	a, b := int64(id), int64(other)
-	la, lb := digits(a), digits(b)
-	// With the shorter id padded with zeros, the numeric order is the textual one.
-	// If both are equal then, the shorter one is a prefix and comes first.
-	switch {
-	case la < lb:
-		a *= pow10[lb-la]
-	case lb < la:
-		b *= pow10[la-lb]
-	}
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	case la < lb:
-		return -1
-	default:
-		return 1
-	}
-}
-
-// digits returns the length of the decimal text of n, for n ≥ 1.
-func digits(n int64) int {
-	// log10(2) ≈ 1233/4096, exact enough below 2^53.
-	d := bits.Len64(uint64(n)) * 1233 >> 12
-	if n >= pow10[d] {
-		d++
-	}
-	return d
+	var a, b [20]byte // on the stack
+	return bytes.Compare(strconv.AppendInt(a[:0], int64(id), 10), strconv.AppendInt(b[:0], int64(other), 10))
 }
