@@ -47,10 +47,10 @@ type archiveRun struct {
 	FinishedAt *models.Timestamp   `json:"finished_at" format:"date-time" doc:"When it ended; null while it runs"`
 }
 
-func archiveRunOf(r models.ArchiveRun, scoreSum int64) archiveRun {
+func archiveRunOf(r archive.ListedRun) archiveRun {
 	return archiveRun{
 		Board: r.Board, Bucket: r.Bucket, Run: r.Run, State: r.State, Attempts: r.Attempts, Shards: r.Shards,
-		Moved: r.Moved, Entries: r.Entries, ScoreSum: scoreSum, Error: r.Error, StartedAt: models.TimestampOf(r.StartedAt),
+		Moved: r.Moved, Entries: r.Entries, ScoreSum: r.ScoreSum, Error: r.Error, StartedAt: models.TimestampOf(r.StartedAt),
 		FinishedAt: timestampIfAny(r.FinishedAt),
 	}
 }
@@ -74,16 +74,11 @@ type archiveRunPage struct {
 }
 
 func (h *archiveHandlers) list(ctx context.Context, in *listArchivesInput) (*output[archiveRunPage], error) {
-	runs, next, err := listing[archive.ListedRun, archiveRun]{
-		scope: []string{"archives", in.Board, in.Bucket, in.State},
-		read: func(after models.Cursor, limit int) ([]archive.ListedRun, error) {
-			return h.archive.Runs(ctx, archive.RunsQuery{
-				Board: in.Board, Bucket: in.Bucket, State: models.ArchiveState(in.State), Before: after.Key, Limit: limit,
-			})
-		},
-		position: func(r archive.ListedRun) models.Cursor { return models.Cursor{Key: r.ID} },
-		show:     func(r archive.ListedRun) archiveRun { return archiveRunOf(r.ArchiveRun, r.ScoreSum) },
-	}.page(ctx, h.cursors, in.Paging)
+	runs, next, err := pageOf(ctx, h.cursors, in.Paging, archiveRunOf, func(after models.Cursor, limit int) ([]archive.ListedRun, error) {
+		return h.archive.Runs(ctx, archive.RunsQuery{
+			Board: in.Board, Bucket: in.Bucket, State: models.ArchiveState(in.State), Before: after.Key, Limit: limit,
+		})
+	}, "archives", in.Board, in.Bucket, in.State)
 	return outputOf(archiveRunPage{runs, next}, err)
 }
 
@@ -131,5 +126,6 @@ func (h *archiveHandlers) start(ctx context.Context, in *startArchiveInput) (*st
 		begin = h.archive.Next
 	}
 	run, err := begin(ctx, bucket)
-	return statusOutputOf(in.status(http.StatusAccepted), archiveRunOf(run, bucket.ScoreSum(run.Entries, run.PointsSum)), err)
+	shown := archiveRunOf(archive.ListedRun{ArchiveRun: run, ScoreSum: bucket.ScoreSum(run.Entries, run.PointsSum)})
+	return statusOutputOf(in.status(http.StatusAccepted), shown, err)
 }

@@ -145,13 +145,8 @@ type auditPage struct {
 }
 
 func (h *auditHandlers) list(ctx context.Context, in *listAuditInput) (*output[auditPage], error) {
-	entries, next, err := listing[audit.Entry, auditEntry]{
-		scope: []string{"audit", in.Actor, in.Action, string(in.UserID)},
-		read: func(after models.Cursor, limit int) ([]audit.Entry, error) {
-			return h.log.List(ctx, audit.Query{Actor: in.Actor, Action: in.Action, User: in.UserID, Before: after.Key, Limit: limit})
-		},
-		position: func(e audit.Entry) models.Cursor { return models.Cursor{Key: e.ID} },
-		show:     auditEntryOf,
-	}.page(ctx, h.cursors, in.Paging)
+	entries, next, err := pageOf(ctx, h.cursors, in.Paging, auditEntryOf, func(after models.Cursor, limit int) ([]audit.Entry, error) {
+		return h.log.List(ctx, audit.Query{Actor: in.Actor, Action: in.Action, User: in.UserID, Before: after.Key, Limit: limit})
+	}, "audit", in.Actor, in.Action, string(in.UserID))
 	return outputOf(auditPage{entries, next}, err)
 }

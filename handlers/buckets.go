@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"stepboard/models"
+	"stepboard/services/boards/archive"
 	"stepboard/services/operations/status"
 )
 
@@ -57,7 +58,7 @@ func boardBucketOf(b status.Bucket) boardBucket {
 		ClosesAt: models.TimestampOf(b.ClosesAt), ColdAt: models.TimestampOf(b.ColdAt),
 	}
 	if b.LastRun != nil {
-		shown.LastRun = new(archiveRunOf(*b.LastRun, b.Bucket.ScoreSum(b.LastRun.Entries, b.LastRun.PointsSum)))
+		shown.LastRun = new(archiveRunOf(archive.ListedRun{ArchiveRun: *b.LastRun, ScoreSum: b.Bucket.ScoreSum(b.LastRun.Entries, b.LastRun.PointsSum)}))
 	}
 	return shown
 }
@@ -72,17 +73,12 @@ func (h *bucketHandlers) list(ctx context.Context, in *listBucketsInput) (*outpu
 	if err != nil {
 		return nil, err
 	}
-	buckets, next, err := listing[status.Bucket, boardBucket]{
-		scope: []string{"buckets", in.Board, in.From, in.To},
-		read: func(after models.Cursor, limit int) ([]status.Bucket, error) {
-			if in.Cursor != "" {
-				before := models.Date(after.Key) - 1
-				to = &before
-			}
-			return h.buckets.Buckets(ctx, status.BucketQuery{Board: in.Board, From: from, To: to, Limit: limit})
-		},
-		position: func(b status.Bucket) models.Cursor { return models.Cursor{Key: int64(b.Day)} },
-		show:     boardBucketOf,
-	}.page(ctx, h.cursors, in.Paging)
+	buckets, next, err := pageOf(ctx, h.cursors, in.Paging, boardBucketOf, func(after models.Cursor, limit int) ([]status.Bucket, error) {
+		if in.Cursor != "" {
+			before := models.Date(after.Key) - 1
+			to = &before
+		}
+		return h.buckets.Buckets(ctx, status.BucketQuery{Board: in.Board, From: from, To: to, Limit: limit})
+	}, "buckets", in.Board, in.From, in.To)
 	return outputOf(boardBucketPage{buckets, next}, err)
 }

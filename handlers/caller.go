@@ -44,6 +44,12 @@ type OnBehalf struct {
 	UserID models.UserID `query:"user_id" doc:"The user that a service acts for; a user's own id may be given too"`
 }
 
+// ownInput is the input of a call that acts for a user and has a body.
+type ownInput[Body any] struct {
+	OnBehalf
+	Body Body
+}
+
 // user returns the user that the request acts for.
 func (o OnBehalf) user(ctx context.Context) (models.UserID, error) {
 	user, err := o.userIfAny(ctx)

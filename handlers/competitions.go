@@ -148,18 +148,13 @@ var enterCompetition = operation{
 	errors: []models.Code{models.CodeNotFound, models.CodeCompetitionStarted, models.CodeCompetitionFull},
 }
 
-type enterCompetitionInput struct {
-	OnBehalf
-	Body competitionEntry
-}
-
 // competitionEntry says which group becomes a team.
 type competitionEntry struct {
 	Code    string         `json:"code" minLength:"1" maxLength:"64" doc:"The competition's join_code" example:"KX7WQ2M5A4TDZBNC"`
 	GroupID models.GroupID `json:"group_id" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9_-]+$" doc:"The group, which the user owns" example:"kx7wq2m5a4tdzbnc"`
 }
 
-func (h *competitionHandlers) join(ctx context.Context, user models.UserID, in *enterCompetitionInput) (*output[competition], error) {
+func (h *competitionHandlers) join(ctx context.Context, user models.UserID, in *ownInput[competitionEntry]) (*output[competition], error) {
 	entered, err := h.definitions.Join(ctx, user, in.Body.Code, in.Body.GroupID)
 	if err != nil {
 		return nil, err

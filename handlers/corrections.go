@@ -207,15 +207,10 @@ func (h *correctionHandlers) list(ctx context.Context, in *listCorrectionsInput)
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := listing[corrections.Entry, correction]{
-		scope: []string{"corrections", in.Board, string(in.UserID), in.Date, strconv.FormatBool(in.Active)},
-		read: func(after models.Cursor, limit int) ([]corrections.Entry, error) {
-			return h.corrections.List(ctx, corrections.Query{
-				Board: in.Board, User: in.UserID, Day: day, Active: in.Active, Before: after.Key, Limit: limit,
-			})
-		},
-		position: func(e corrections.Entry) models.Cursor { return models.Cursor{Key: e.ID} },
-		show:     correctionOf,
-	}.page(ctx, h.cursors, in.Paging)
+	list, next, err := pageOf(ctx, h.cursors, in.Paging, correctionOf, func(after models.Cursor, limit int) ([]corrections.Entry, error) {
+		return h.corrections.List(ctx, corrections.Query{
+			Board: in.Board, User: in.UserID, Day: day, Active: in.Active, Before: after.Key, Limit: limit,
+		})
+	}, "corrections", in.Board, string(in.UserID), in.Date, strconv.FormatBool(in.Active))
 	return outputOf(correctionPage{list, next}, err)
 }

@@ -78,16 +78,11 @@ type listDeadLettersInput struct {
 }
 
 func (h *deadLetterHandlers) list(ctx context.Context, in *listDeadLettersInput) (*output[deadLetterPage], error) {
-	letters, next, err := listing[models.DeadLetter, deadLetter]{
-		scope: []string{"dead-letters", in.Board, in.Bucket, in.Reason},
-		read: func(after models.Cursor, limit int) ([]models.DeadLetter, error) {
-			return h.deadLetters.List(ctx, ingest.DeadLetterQuery{
-				Board: in.Board, Bucket: in.Bucket, Reason: in.Reason, Before: after.Key, Limit: limit,
-			})
-		},
-		position: func(l models.DeadLetter) models.Cursor { return models.Cursor{Key: l.ID} },
-		show:     deadLetterOf,
-	}.page(ctx, h.cursors, in.Paging)
+	letters, next, err := pageOf(ctx, h.cursors, in.Paging, deadLetterOf, func(after models.Cursor, limit int) ([]models.DeadLetter, error) {
+		return h.deadLetters.List(ctx, ingest.DeadLetterQuery{
+			Board: in.Board, Bucket: in.Bucket, Reason: in.Reason, Before: after.Key, Limit: limit,
+		})
+	}, "dead-letters", in.Board, in.Bucket, in.Reason)
 	return outputOf(deadLetterPage{letters, next}, err)
 }
 

@@ -82,18 +82,13 @@ type webhookDeliveryPage struct {
 }
 
 func (h *deliveryHandlers) list(ctx context.Context, in *listDeliveriesInput) (*output[webhookDeliveryPage], error) {
-	deliveries, next, err := listing[outcomes.Delivery, webhookDelivery]{
-		scope: []string{"deliveries", in.Target, in.Event, in.State},
-		read: func(after models.Cursor, limit int) ([]outcomes.Delivery, error) {
-			q := outcomes.Query{Target: in.Target, Type: models.OutcomeType(in.Event), Before: after.Key, Limit: limit}
-			if q.Undelivered = in.State == "undelivered"; !q.Undelivered {
-				q.State = models.DeliveryState(in.State)
-			}
-			return h.deliveries.List(ctx, q)
-		},
-		position: func(d outcomes.Delivery) models.Cursor { return models.Cursor{Key: d.ID} },
-		show:     deliveryOf,
-	}.page(ctx, h.cursors, in.Paging)
+	deliveries, next, err := pageOf(ctx, h.cursors, in.Paging, deliveryOf, func(after models.Cursor, limit int) ([]outcomes.Delivery, error) {
+		q := outcomes.Query{Target: in.Target, Type: models.OutcomeType(in.Event), Before: after.Key, Limit: limit}
+		if q.Undelivered = in.State == "undelivered"; !q.Undelivered {
+			q.State = models.DeliveryState(in.State)
+		}
+		return h.deliveries.List(ctx, q)
+	}, "deliveries", in.Target, in.Event, in.State)
 	return outputOf(webhookDeliveryPage{deliveries, next}, err)
 }
 

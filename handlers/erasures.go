@@ -40,12 +40,6 @@ var eraseSelf = operation{
 	errors: []models.Code{models.CodeUserNotFound},
 }
 
-// eraseSelfInput has a body, so that a DELETE that was sent by mistake erases nobody.
-type eraseSelfInput struct {
-	OnBehalf
-	Body erasureConfirmation
-}
-
 type erasureConfirmation struct {
 	Confirm string `json:"confirm" enum:"erase" doc:"That the user is to be erased" example:"erase"`
 }
@@ -80,20 +74,21 @@ func (h *erasureHandlers) begin(ctx context.Context, user models.UserID, how Dry
 	return statusOutputOf(how.status(http.StatusAccepted), begun, err)
 }
 
-func (h *erasureHandlers) eraseSelf(ctx context.Context, user models.UserID, _ *eraseSelfInput) (*statusOutput[newErasure], error) {
+func (h *erasureHandlers) eraseSelf(ctx context.Context, user models.UserID, _ *ownInput[erasureConfirmation]) (*statusOutput[newErasure], error) {
 	return h.begin(ctx, user, DryRun{})
 }
 
-type eraseUserInput struct {
+// UserPath names a user in the path.
+type UserPath struct {
 	ID models.UserID `path:"id" doc:"The user" example:"1001"`
 }
 
-func (h *erasureHandlers) eraseUser(ctx context.Context, in *eraseUserInput) (*statusOutput[newErasure], error) {
+func (h *erasureHandlers) eraseUser(ctx context.Context, in *UserPath) (*statusOutput[newErasure], error) {
 	return h.begin(ctx, in.ID, DryRun{})
 }
 
 type eraseUserAsOperatorInput struct {
-	ID models.UserID `path:"id" doc:"The user" example:"1001"`
+	UserPath
 	DryRun
 	Body erasureReason
 }
@@ -138,13 +133,8 @@ type erasurePage struct {
 }
 
 func (h *erasureHandlers) list(ctx context.Context, in *struct{ Paging }) (*output[erasurePage], error) {
-	erasures, next, err := listing[models.Erasure, erasure]{
-		scope: []string{"erasures"},
-		read: func(after models.Cursor, limit int) ([]models.Erasure, error) {
-			return h.erasures.List(ctx, after.Key, limit)
-		},
-		position: func(e models.Erasure) models.Cursor { return models.Cursor{Key: e.ID} },
-		show:     erasureOf,
-	}.page(ctx, h.cursors, in.Paging)
+	erasures, next, err := pageOf(ctx, h.cursors, in.Paging, erasureOf, func(after models.Cursor, limit int) ([]models.Erasure, error) {
+		return h.erasures.List(ctx, after.Key, limit)
+	}, "erasures")
 	return outputOf(erasurePage{erasures, next}, err)
 }

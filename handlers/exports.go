@@ -50,7 +50,7 @@ func (h *erasureHandlers) exportSelf(ctx context.Context, user models.UserID, _ 
 	return h.export(ctx, user, true)
 }
 
-func (h *erasureHandlers) exportUser(ctx context.Context, in *eraseUserInput) (*huma.StreamResponse, error) {
+func (h *erasureHandlers) exportUser(ctx context.Context, in *UserPath) (*huma.StreamResponse, error) {
 	return h.export(ctx, in.ID, false)
 }
 

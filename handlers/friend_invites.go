@@ -84,15 +84,10 @@ var joinFriend = operation{
 	errors: []models.Code{models.CodeNotFound, models.CodeFriendLimit},
 }
 
-type joinFriendInput struct {
-	OnBehalf
-	Body friendCode
-}
-
 type friendCode struct {
 	InviteCode string `json:"invite_code" minLength:"1" maxLength:"64" doc:"The invite code" example:"HX3PQ7N5B6RDZBNC"`
 }
 
-func (h *inviteHandlers) join(ctx context.Context, user models.UserID, in *joinFriendInput) (*output[inviter], error) {
+func (h *inviteHandlers) join(ctx context.Context, user models.UserID, in *ownInput[friendCode]) (*output[inviter], error) {
 	return inviterOutput(h.service.Join(ctx, user, in.Body.InviteCode))
 }

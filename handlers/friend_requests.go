@@ -53,18 +53,13 @@ type friendRequestPage struct {
 }
 
 func (h *friendRequestHandlers) list(ctx context.Context, user models.UserID, in *ListInput) (*output[friendRequestPage], error) {
-	requests, next, err := listing[friends.Request, friendRequest]{
-		scope: []string{"friend-requests", string(user)},
-		read: func(after models.Cursor, limit int) ([]friends.Request, error) {
-			var before time.Time
-			if after.Key != 0 {
-				before = time.UnixMicro(after.Key).UTC()
-			}
-			return h.service.Requests(ctx, user, before, after.Row, limit)
-		},
-		position: func(r friends.Request) models.Cursor { return models.Cursor{Key: r.CreatedAt.UnixMicro(), Row: r.Row} },
-		show:     friendRequestOf,
-	}.page(ctx, h.cursors, in.Paging)
+	requests, next, err := pageOf(ctx, h.cursors, in.Paging, friendRequestOf, func(after models.Cursor, limit int) ([]friends.Request, error) {
+		var before time.Time
+		if after.Key != 0 {
+			before = time.UnixMicro(after.Key).UTC()
+		}
+		return h.service.Requests(ctx, user, before, after.Row, limit)
+	}, "friend-requests", string(user))
 	return outputOf(friendRequestPage{requests, next}, err)
 }
 
@@ -85,11 +80,6 @@ var sendFriendRequest = operation{
 	errors:      []models.Code{models.CodeUserNotFound, models.CodeFriendLimit, models.CodeRequestLimit},
 }
 
-type askInput struct {
-	OnBehalf
-	Body newFriendRequest
-}
-
 type newFriendRequest struct {
 	UserID models.UserID `json:"user_id" doc:"The user that the request is sent to" example:"701"`
 }
@@ -99,7 +89,7 @@ type friendStatus struct {
 	Status friends.Status `json:"status" enum:"pending,friends" doc:"pending: the request waits for an answer; friends: the two are friends"`
 }
 
-func (h *friendRequestHandlers) send(ctx context.Context, user models.UserID, in *askInput) (*statusOutput[friendStatus], error) {
+func (h *friendRequestHandlers) send(ctx context.Context, user models.UserID, in *ownInput[newFriendRequest]) (*statusOutput[friendStatus], error) {
 	relation, created, err := h.service.SendRequest(ctx, user, in.Body.UserID)
 	status := http.StatusOK
 	if created {

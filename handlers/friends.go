@@ -50,14 +50,9 @@ type friendPage struct {
 }
 
 func (h *friendHandlers) list(ctx context.Context, user models.UserID, in *ListInput) (*output[friendPage], error) {
-	list, next, err := listing[friends.Friend, friend]{
-		scope: []string{"friend-list", string(user)},
-		read: func(after models.Cursor, limit int) ([]friends.Friend, error) {
-			return h.service.List(ctx, user, after.Row, limit)
-		},
-		position: func(f friends.Friend) models.Cursor { return models.Cursor{Row: f.Row} },
-		show:     friendOf,
-	}.page(ctx, h.cursors, in.Paging)
+	list, next, err := pageOf(ctx, h.cursors, in.Paging, friendOf, func(after models.Cursor, limit int) ([]friends.Friend, error) {
+		return h.service.List(ctx, user, after.Row, limit)
+	}, "friend-list", string(user))
 	return outputOf(friendPage{list, next}, err)
 }
 

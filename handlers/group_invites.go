@@ -13,11 +13,6 @@ type GroupInviteService interface {
 	Join(ctx context.Context, user models.UserID, code string) (groups.Group, error)
 }
 
-// groupInviteHandlers serves invitations to groups.
-type groupInviteHandlers struct {
-	service GroupInviteService
-}
-
 var getGroupInvitation = operation{
 	id:          "getGroupInvitation",
 	summary:     "Show which group invites",
@@ -41,7 +36,7 @@ type groupInvitation struct {
 	AvatarURL string         `json:"avatar_url" doc:"The owner's; empty if the owner has set none"`
 }
 
-func (h *groupInviteHandlers) invitation(ctx context.Context, user models.UserID, in *GroupCodeInput) (*output[groupInvitation], error) {
+func (h *groupHandlers) invitation(ctx context.Context, user models.UserID, in *GroupCodeInput) (*output[groupInvitation], error) {
 	i, err := h.service.Invitation(ctx, user, in.Code)
 	return outputOf(groupInvitation(i), err)
 }
@@ -55,15 +50,10 @@ var joinGroup = operation{
 	errors: []models.Code{models.CodeNotFound, models.CodeGroupFull, models.CodeGroupLimit},
 }
 
-type joinInput struct {
-	OnBehalf
-	Body inviteCode
-}
-
 type inviteCode struct {
 	InviteCode string `json:"invite_code" minLength:"1" maxLength:"64" doc:"The invite code" example:"KX7WQ2M5A4TDZBNC"`
 }
 
-func (h *groupInviteHandlers) join(ctx context.Context, user models.UserID, in *joinInput) (*output[Group], error) {
+func (h *groupHandlers) join(ctx context.Context, user models.UserID, in *ownInput[inviteCode]) (*output[Group], error) {
 	return groupOutput(h.service.Join(ctx, user, in.Body.InviteCode))
 }

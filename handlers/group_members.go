@@ -15,12 +15,6 @@ type MemberService interface {
 	Replace(ctx context.Context, id models.GroupID, r groups.Replacement) error
 }
 
-// memberHandlers serves the members of groups.
-type memberHandlers struct {
-	service MemberService
-	cursors CursorSealer
-}
-
 var getGroup = operation{
 	id:      "getGroup",
 	summary: "Look at a group",
@@ -52,19 +46,14 @@ type groupPage struct {
 	NextCursor *string  `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
-func (h *memberHandlers) show(ctx context.Context, user models.UserID, in *showGroupInput) (*output[groupPage], error) {
+func (h *groupHandlers) show(ctx context.Context, user models.UserID, in *showGroupInput) (*output[groupPage], error) {
 	var group groups.Group
-	members, next, err := listing[groups.Member, member]{
-		scope: []string{"members " + string(in.Group), string(user)},
-		read: func(after models.Cursor, limit int) (list []groups.Member, err error) {
-			if group, err = h.service.Get(ctx, user, in.Group); err != nil {
-				return nil, err
-			}
-			return h.service.Members(ctx, group.Row, after.Row, limit)
-		},
-		position: func(m groups.Member) models.Cursor { return models.Cursor{Row: m.Row} },
-		show:     memberOf,
-	}.page(ctx, h.cursors, in.Paging)
+	members, next, err := pageOf(ctx, h.cursors, in.Paging, memberOf, func(after models.Cursor, limit int) (list []groups.Member, err error) {
+		if group, err = h.service.Get(ctx, user, in.Group); err != nil {
+			return nil, err
+		}
+		return h.service.Members(ctx, group.Row, after.Row, limit)
+	}, "members "+string(in.Group), string(user))
 	return outputOf(groupPage{Group: groupOf(group), MemberList: members, NextCursor: next}, err)
 }
 
@@ -82,7 +71,7 @@ type removeMemberInput struct {
 	OtherInput
 }
 
-func (h *memberHandlers) remove(ctx context.Context, user models.UserID, in *removeMemberInput) (*struct{}, error) {
+func (h *groupHandlers) remove(ctx context.Context, user models.UserID, in *removeMemberInput) (*struct{}, error) {
 	return nil, h.service.Remove(ctx, user, in.Group, in.ID)
 }
 
@@ -113,7 +102,7 @@ type memberCount struct {
 	Members int            `json:"members" doc:"How many members the group has now"`
 }
 
-func (h *memberHandlers) replace(ctx context.Context, in *membersInput) (*output[memberCount], error) {
+func (h *groupHandlers) replace(ctx context.Context, in *membersInput) (*output[memberCount], error) {
 	var body memberIDs
 	if err := decodeBody(in.RawBody, &body); err != nil {
 		return nil, err

@@ -17,9 +17,17 @@ type GroupService interface {
 	Delete(ctx context.Context, user models.UserID, id models.GroupID) error
 }
 
-// groupHandlers serves groups.
+// GroupServices is what serves groups, their members and invitations to them.
+type GroupServices interface {
+	GroupService
+	MemberService
+	GroupInviteService
+}
+
+// groupHandlers serves groups, their members and invitations to them.
 type groupHandlers struct {
-	service GroupService
+	service GroupServices
+	cursors CursorSealer
 }
 
 // GroupPath names a group in the path.
@@ -118,12 +126,7 @@ func (b *newGroup) settings() (groups.Settings, error) {
 	return settings, nil
 }
 
-type createGroupInput struct {
-	OnBehalf
-	Body newGroup
-}
-
-func (h *groupHandlers) create(ctx context.Context, user models.UserID, in *createGroupInput) (*output[Group], error) {
+func (h *groupHandlers) create(ctx context.Context, user models.UserID, in *ownInput[newGroup]) (*output[Group], error) {
 	settings, err := in.Body.settings()
 	if err != nil {
 		return nil, err

@@ -234,6 +234,9 @@ func (plainCursors) Seal(c models.Cursor, scope ...string) string {
 
 func (s plainCursors) Open(_ context.Context, text string, scope ...string) (models.Cursor, error) {
 	var c models.Cursor
+	if text == "" {
+		return c, nil
+	}
 	plain, err := base64.RawURLEncoding.DecodeString(text)
 	if err == nil {
 		_, err = fmt.Sscan(string(plain), &c.Key, &c.Row)

@@ -73,14 +73,9 @@ type holdPage struct {
 }
 
 func (h *holdHandlers) list(ctx context.Context, in *listHoldsInput) (*output[holdPage], error) {
-	list, next, err := listing[models.Hold, hold]{
-		scope: []string{"holds", string(in.State), in.Board, string(in.UserID)},
-		read: func(after models.Cursor, limit int) ([]models.Hold, error) {
-			return h.holds.List(ctx, holds.Query{State: in.State, Board: in.Board, User: in.UserID, Before: after.Key, Limit: limit})
-		},
-		position: func(h models.Hold) models.Cursor { return models.Cursor{Key: h.ID} },
-		show:     holdOf,
-	}.page(ctx, h.cursors, in.Paging)
+	list, next, err := pageOf(ctx, h.cursors, in.Paging, holdOf, func(after models.Cursor, limit int) ([]models.Hold, error) {
+		return h.holds.List(ctx, holds.Query{State: in.State, Board: in.Board, User: in.UserID, Before: after.Key, Limit: limit})
+	}, "holds", string(in.State), in.Board, string(in.UserID))
 	return outputOf(holdPage{list, next}, err)
 }
 

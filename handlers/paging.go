@@ -6,7 +6,8 @@ import (
 	"stepboard/models"
 )
 
-// CursorSealer turns the position behind a page into a text for the client, and back.
+// CursorSealer turns the position behind a page into a text for the client, and back. An empty text is the
+// zero position.
 type CursorSealer interface {
 	Seal(c models.Cursor, scope ...string) string
 	Open(ctx context.Context, text string, scope ...string) (models.Cursor, error)
@@ -18,36 +19,33 @@ type Paging struct {
 	Cursor string `query:"cursor" doc:"next_cursor of the page before"`
 }
 
-// listing says how one list is read and shown.
-type listing[Row, Answer any] struct {
-	// scope names the list and everything else that its cursors are bound to, such as its filters.
-	scope []string
-	// read returns at most limit rows behind a position, which is zero for the beginning.
-	read func(after models.Cursor, limit int) ([]Row, error)
-	// position returns the position of a row.
-	position func(Row) models.Cursor
-	// show returns a row as the API has it.
-	show func(Row) Answer
+// listRow is a row of a list that is read in pages.
+type listRow interface {
+	// Cursor returns the position of the row in the list.
+	Cursor() models.Cursor
 }
 
-// page reads the page that a request picks. next is the cursor behind its last row; nil if
-// no other page follows. CodeInvalidCursor if the cursor is not one of this scope.
-func (l listing[Row, Answer]) page(ctx context.Context, cursors CursorSealer, p Paging) (page []Answer, next *string, err error) {
-	var after models.Cursor
-	if p.Cursor != "" {
-		if after, err = cursors.Open(ctx, p.Cursor, l.scope...); err != nil {
-			return nil, nil, err
-		}
+// pageOf reads the page of a list that a request picks. read returns at most limit rows behind a
+// position, which is zero for the beginning, and show returns a row as the API has it. scope names the
+// list and everything else that its cursors are bound to, such as its filters. next is the cursor behind
+// the last row; nil if no other page follows. CodeInvalidCursor if the cursor is not one of this scope.
+func pageOf[Row listRow, Answer any](
+	ctx context.Context, cursors CursorSealer, p Paging, show func(Row) Answer,
+	read func(after models.Cursor, limit int) ([]Row, error), scope ...string,
+) (page []Answer, next *string, err error) {
+	after, err := cursors.Open(ctx, p.Cursor, scope...)
+	if err != nil {
+		return nil, nil, err
 	}
-	rows, err := l.read(after, p.Limit+1)
+	rows, err := read(after, p.Limit+1)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(rows) > p.Limit {
 		rows = rows[:p.Limit]
-		next = new(cursors.Seal(l.position(rows[p.Limit-1]), l.scope...))
+		next = new(cursors.Seal(rows[p.Limit-1].Cursor(), scope...))
 	}
-	return answersOf(rows, l.show), next, nil
+	return answersOf(rows, show), next, nil
 }
 
 // optionalDate parses a date of the query. It returns nil if text is empty.

@@ -45,16 +45,11 @@ var setPrivacy = operation{
 		"The user's own answers stay the same. A user may change it 20 times an hour (setting limits.hidings_per_hour).",
 }
 
-type setPrivacyInput struct {
-	OnBehalf
-	Body newPrivacy
-}
-
 type newPrivacy struct {
 	Hidden bool `json:"hidden" doc:"True to hide from everybody" example:"false"`
 }
 
-func (h *privacyHandlers) set(ctx context.Context, user models.UserID, in *setPrivacyInput) (*output[Privacy], error) {
+func (h *privacyHandlers) set(ctx context.Context, user models.UserID, in *ownInput[newPrivacy]) (*output[Privacy], error) {
 	return outputOf(Privacy(in.Body), h.service.SetHidden(ctx, user, in.Body.Hidden))
 }
 
@@ -82,14 +77,9 @@ type listedUserPage struct {
 }
 
 func (h *choiceHandlers) list(ctx context.Context, user models.UserID, in *ListInput) (*output[listedUserPage], error) {
-	users, next, err := listing[privacy.Choice, listedUser]{
-		scope: []string{string(h.kind), string(user)},
-		read: func(after models.Cursor, limit int) ([]privacy.Choice, error) {
-			return h.service.List(ctx, user, h.kind, after.Row, limit)
-		},
-		position: func(c privacy.Choice) models.Cursor { return models.Cursor{Row: c.Row} },
-		show:     listedUserOf,
-	}.page(ctx, h.cursors, in.Paging)
+	users, next, err := pageOf(ctx, h.cursors, in.Paging, listedUserOf, func(after models.Cursor, limit int) ([]privacy.Choice, error) {
+		return h.service.List(ctx, user, h.kind, after.Row, limit)
+	}, string(h.kind), string(user))
 	return outputOf(listedUserPage{users, next}, err)
 }
 

@@ -50,12 +50,7 @@ var putOwnProfile = operation{
 		"The nickname is required and not empty; an avatar_url or cover_url that is left out becomes empty.",
 }
 
-type ownProfileInput struct {
-	OnBehalf
-	Body newProfile
-}
-
-func (h *profileHandlers) putOwn(ctx context.Context, user models.UserID, in *ownProfileInput) (*output[profile], error) {
+func (h *profileHandlers) putOwn(ctx context.Context, user models.UserID, in *ownInput[newProfile]) (*output[profile], error) {
 	return h.store(ctx, user, in.Body)
 }
 

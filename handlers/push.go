@@ -62,11 +62,6 @@ var setPush = operation{
 		"An endpoint that may not be reached is refused.",
 }
 
-type setPushInput struct {
-	OnBehalf
-	Body newSubscription
-}
-
 type newSubscription struct {
 	Endpoint string        `json:"endpoint,omitempty" maxLength:"2048" doc:"The address that the browser got from its push service" example:"https://push.example.net/wpush/v2/gAAAAABk"`
 	Keys     *browserKeys  `json:"keys,omitempty" doc:"The browser's keys, beside endpoint"`
@@ -80,7 +75,7 @@ type browserKeys struct {
 	Auth   string `json:"auth" maxLength:"64" doc:"Its secret of 16 bytes, in base64" example:"BTBZMqHH6r4Tts7J_aSIgg"`
 }
 
-func (h *pushHandlers) set(ctx context.Context, user models.UserID, in *setPushInput) (*output[subscription], error) {
+func (h *pushHandlers) set(ctx context.Context, user models.UserID, in *ownInput[newSubscription]) (*output[subscription], error) {
 	choice := notices.Choice{Endpoint: in.Body.Endpoint, Tell: in.Body.Tell, TimeZone: in.Body.TimeZone}
 	if keys := in.Body.Keys; keys != nil {
 		choice.P256DH, choice.Auth = keys.P256DH, keys.Auth

@@ -66,14 +66,9 @@ type reviewPage struct {
 }
 
 func (h *reviewHandlers) list(ctx context.Context, in *listReviewsInput) (*output[reviewPage], error) {
-	list, next, err := listing[models.Review, review]{
-		scope: []string{"reviews", in.Board, string(in.UserID)},
-		read: func(after models.Cursor, limit int) ([]models.Review, error) {
-			return h.reviews.List(ctx, reviews.Query{Board: in.Board, User: in.UserID, Before: after.Key, Limit: limit})
-		},
-		position: func(r models.Review) models.Cursor { return models.Cursor{Key: r.ID} },
-		show:     reviewOf,
-	}.page(ctx, h.cursors, in.Paging)
+	list, next, err := pageOf(ctx, h.cursors, in.Paging, reviewOf, func(after models.Cursor, limit int) ([]models.Review, error) {
+		return h.reviews.List(ctx, reviews.Query{Board: in.Board, User: in.UserID, Before: after.Key, Limit: limit})
+	}, "reviews", in.Board, string(in.UserID))
 	return outputOf(reviewPage{list, next}, err)
 }
 

@@ -35,12 +35,8 @@ type Config struct {
 	Friends        FriendService
 	FriendRequests FriendRequestService
 	Invites        InviteService
-	Groups         interface {
-		GroupService
-		MemberService
-		GroupInviteService
-	}
-	Competitions CompetitionService
+	Groups         GroupServices
+	Competitions   CompetitionService
 	// CompetitionDefinitions defines the competitions that Competitions shows.
 	CompetitionDefinitions CompetitionDefinitions
 
@@ -184,19 +180,17 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	c.choices(api, "/v1/hidden-from", models.HiddenFrom, hidingFrom)
 	c.choices(api, "/v1/muted", models.Muted, muting)
 	c.choices(api, "/v1/blocked", models.Blocked, blocking)
-	groups := &groupHandlers{c.Groups}
+	groups := &groupHandlers{c.Groups, c.Cursors}
 	registerForUser(api, "GET /v1/groups", groups.list, listGroups)
 	registerForUser(api, "POST /v1/groups", groups.create, createGroup)
 	registerForUser(api, "PUT /v1/groups/{group}", groups.change, changeGroup)
 	registerForUser(api, "DELETE /v1/groups/{group}", groups.end, deleteGroup)
 	registerForUser(api, "POST /v1/groups/{group}/invite", groups.renew, renewInvite)
-	members := &memberHandlers{c.Groups, c.Cursors}
-	joining := &groupInviteHandlers{c.Groups}
-	registerForUser(api, "GET /v1/group-invites/{code}", joining.invitation, getGroupInvitation)
-	registerForUser(api, "POST /v1/groups/join", joining.join, joinGroup)
-	registerForUser(api, "GET /v1/groups/{group}", members.show, getGroup)
-	registerForUser(api, "DELETE /v1/groups/{group}/members/{id}", members.remove, removeMember)
-	register(api, "PUT /v1/groups/{group}/members", byService, members.replace, replaceMembers)
+	registerForUser(api, "GET /v1/group-invites/{code}", groups.invitation, getGroupInvitation)
+	registerForUser(api, "POST /v1/groups/join", groups.join, joinGroup)
+	registerForUser(api, "GET /v1/groups/{group}", groups.show, getGroup)
+	registerForUser(api, "DELETE /v1/groups/{group}/members/{id}", groups.remove, removeMember)
+	register(api, "PUT /v1/groups/{group}/members", byService, groups.replace, replaceMembers)
 
 	c.competitions(api)
 

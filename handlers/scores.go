@@ -31,9 +31,8 @@ type dayTotals struct {
 
 // uploadBody is either body: a dayTotal or dayTotals.
 type uploadBody struct {
-	Date   *string      `json:"date"`
-	Score  *wholeNumber `json:"score"`
-	Scores *[]dayTotal  `json:"scores"`
+	dayTotal
+	Scores *[]dayTotal `json:"scores"`
 }
 
 // ScoreService accepts score updates.
@@ -172,7 +171,7 @@ func parseUploads(body []byte, user models.UserID) (*uploadList, error) {
 		return nil, err
 	}
 	u := &uploadList{list: in.Scores != nil}
-	items := []dayTotal{{Date: in.Date, Score: in.Score}}
+	items := []dayTotal{in.dayTotal}
 	if u.list {
 		if in.Date != nil || in.Score != nil {
 			return nil, models.Invalid("body", "send date and score, or scores, not both")

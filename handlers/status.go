@@ -123,13 +123,12 @@ type waitingWork struct {
 func (h *statusHandlers) get(ctx context.Context, _ *struct{}) (*output[serviceStatus], error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	answer := serviceStatus{At: models.TimestampOf(h.clock()), Version: h.version, Stores: []storeStatus{}, Degraded: []string{}, Grafana: h.grafana}
+	answer := serviceStatus{At: models.TimestampOf(h.clock()), Version: h.version, Grafana: h.grafana}
 	ready := h.ready(ctx)
+	answer.Degraded = slices.Sorted(maps.Keys(ready.Degraded))
 	for _, name := range slices.Sorted(maps.Keys(ready.Stores)) {
 		answer.Stores = append(answer.Stores, storeStatus{name, ready.Stores[name] == nil})
 	}
-	answer.Degraded = slices.AppendSeq(answer.Degraded, maps.Keys(ready.Degraded))
-	slices.Sort(answer.Degraded)
 	if h.queue != nil && ready.Stores["queue"] == nil {
 		if lag, err := h.queue(ctx); err == nil {
 			answer.Queue = &queueStatus{lag.Messages, lag.Oldest.Milliseconds()}

@@ -121,21 +121,18 @@ type foundUser struct {
 	CreatedAt models.Timestamp `json:"created_at" format:"date-time" doc:"When the user came into being"`
 }
 
+func foundUserOf(f support.Found) foundUser {
+	return foundUser{f.User, f.Nickname, f.AvatarURL, f.Friends, models.TimestampOf(f.CreatedAt)}
+}
+
 type userPage struct {
 	Users      []foundUser `json:"users" nullable:"false" doc:"This page, by nickname"`
 	NextCursor *string     `json:"next_cursor" nullable:"true" doc:"Where the next page begins; null on the last"`
 }
 
 func (h *supportHandlers) find(ctx context.Context, in *findUsersInput) (*output[userPage], error) {
-	list, next, err := listing[support.Found, foundUser]{
-		scope: []string{"users", in.Name},
-		read: func(after models.Cursor, limit int) ([]support.Found, error) {
-			return h.support.Find(ctx, in.Name, after.Row, limit)
-		},
-		position: func(f support.Found) models.Cursor { return models.Cursor{Row: f.Row} },
-		show: func(f support.Found) foundUser {
-			return foundUser{f.User, f.Nickname, f.AvatarURL, f.Friends, models.TimestampOf(f.CreatedAt)}
-		},
-	}.page(ctx, h.cursors, Paging{in.Limit, in.Cursor})
+	list, next, err := pageOf(ctx, h.cursors, Paging{in.Limit, in.Cursor}, foundUserOf, func(after models.Cursor, limit int) ([]support.Found, error) {
+		return h.support.Find(ctx, in.Name, after.Row, limit)
+	}, "users", in.Name)
 	return outputOf(userPage{list, next}, err)
 }

@@ -62,11 +62,6 @@ var addUploadAddress = operation{
 	errors: []models.Code{models.CodeBoardNotFound, models.CodeBoardKind, models.CodeAddressLimit},
 }
 
-type addUploadAddressInput struct {
-	OnBehalf
-	Body newUploadAddress
-}
-
 type newUploadAddress struct {
 	Name     string `json:"name" doc:"1 to 64 characters" example:"My phone"`
 	Board    string `json:"board" pattern:"^[a-z0-9-]+$" maxLength:"40" doc:"The board that it uploads to" example:"steps"`
@@ -80,7 +75,7 @@ type madeAddress struct {
 	Path string `json:"path" doc:"The path of the address, with the key" example:"/v1/in/sb_…"`
 }
 
-func (h *addressHandlers) add(ctx context.Context, user models.UserID, in *addUploadAddressInput) (*output[madeAddress], error) {
+func (h *addressHandlers) add(ctx context.Context, user models.UserID, in *ownInput[newUploadAddress]) (*output[madeAddress], error) {
 	address, key, err := h.addresses.Add(ctx, user, in.Body.Board, phones.Choice{Name: in.Body.Name, TimeZone: in.Body.TimeZone})
 	return outputOf(madeAddress{uploadAddressOf(address), key, phoneRoute + "/" + key}, err)
 }
@@ -97,10 +92,6 @@ type uploadAddresses struct {
 }
 
 func (h *addressHandlers) list(ctx context.Context, user models.UserID, _ *OnBehalf) (*output[uploadAddresses], error) {
-	return h.listOf(ctx, user)
-}
-
-func (h *addressHandlers) listOf(ctx context.Context, user models.UserID) (*output[uploadAddresses], error) {
 	list, err := h.addresses.List(ctx, user)
 	return outputOf(uploadAddresses{answersOf(list, uploadAddressOf)}, err)
 }
@@ -150,12 +141,8 @@ var listUploadAddressesOfUser = operation{
 	description: "As the user sees them, without keys.",
 }
 
-type userAddressesInput struct {
-	ID models.UserID `path:"id" doc:"The user" example:"1001"`
-}
-
-func (h *addressHandlers) listForOperator(ctx context.Context, in *userAddressesInput) (*output[uploadAddresses], error) {
-	return h.listOf(ctx, in.ID)
+func (h *addressHandlers) listForOperator(ctx context.Context, in *UserPath) (*output[uploadAddresses], error) {
+	return h.list(ctx, in.ID, nil)
 }
 
 var revokeUploadAddressOfUser = operation{
@@ -166,8 +153,8 @@ var revokeUploadAddressOfUser = operation{
 }
 
 type revokeUserAddressInput struct {
-	ID      models.UserID `path:"id" doc:"The user" example:"1001"`
-	Address int64         `path:"address" minimum:"1" doc:"The address's id"`
+	UserPath
+	Address int64 `path:"address" minimum:"1" doc:"The address's id"`
 	DryRun
 }
 

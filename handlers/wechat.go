@@ -72,18 +72,13 @@ var uploadFromWeChat = operation{
 	},
 }
 
-type wechatStepsInput struct {
-	OnBehalf
-	Body wechatDocument
-}
-
 type wechatDocument struct {
 	AppID         string `json:"appid" maxLength:"64" doc:"The AppID of the mini program" example:"wx0123456789abcdef"`
 	EncryptedData string `json:"encrypted_data" doc:"encryptedData of wx.getWeRunData" example:"CiyLU1Aw2KjvrjMdj8YKliAjtP4gsMZM"`
 	IV            string `json:"iv" doc:"iv of wx.getWeRunData" example:"r7BXXKkLb8qrSNn05n0qiA=="`
 }
 
-func (h *wechatHandlers) upload(ctx context.Context, user models.UserID, in *wechatStepsInput) (*statusOutput[acceptedTotals], error) {
+func (h *wechatHandlers) upload(ctx context.Context, user models.UserID, in *ownInput[wechatDocument]) (*statusOutput[acceptedTotals], error) {
 	steps, err := h.wechat.Upload(ctx, user, in.Body.AppID, in.Body.EncryptedData, in.Body.IV)
 	if err != nil {
 		return nil, err

@@ -43,3 +43,6 @@ type ArchiveRun struct {
 
 // TableName returns the name of the table of runs.
 func (ArchiveRun) TableName() string { return "board_archives" }
+
+// Cursor returns the position in a list that is ordered by id.
+func (a ArchiveRun) Cursor() Cursor { return Cursor{Key: a.ID} }

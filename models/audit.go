@@ -25,5 +25,8 @@ type AuditEntry struct {
 	Outcome string
 }
 
+// Cursor returns the position in a list that is ordered by id.
+func (e AuditEntry) Cursor() Cursor { return Cursor{Key: e.ID} }
+
 // OutcomeDone is the outcome of an action that has succeeded.
 const OutcomeDone = "done"

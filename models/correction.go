@@ -56,6 +56,9 @@ type Correction struct {
 // TableName returns the name of the table of corrections.
 func (Correction) TableName() string { return "corrections" }
 
+// Cursor returns the position in a list that is ordered by id.
+func (c Correction) Cursor() Cursor { return Cursor{Key: c.ID} }
+
 // Concerns reports whether the correction is about a bucket, whether or not it holds.
 func (c *Correction) Concerns(b *Bucket) bool {
 	switch {

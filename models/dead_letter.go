@@ -38,3 +38,6 @@ type QueuedUpdate struct {
 
 // TableName returns the name of the table of dead letters.
 func (DeadLetter) TableName() string { return "dead_letters" }
+
+// Cursor returns the position in a list that is ordered by id.
+func (l DeadLetter) Cursor() Cursor { return Cursor{Key: l.ID} }

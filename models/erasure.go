@@ -43,6 +43,9 @@ type Erasure struct {
 // TableName returns the name of the table of erasures.
 func (Erasure) TableName() string { return "erasures" }
 
+// Cursor returns the position in a list that is ordered by id.
+func (e Erasure) Cursor() Cursor { return Cursor{Key: e.ID} }
+
 // Subject is something that is stored about users. The package that owns its tables and keys makes
 // it, and package erasure does with all of them what it does with a user.
 type Subject struct {

@@ -47,3 +47,6 @@ type Hold struct {
 
 // TableName returns the name of the table of held totals.
 func (Hold) TableName() string { return "held_scores" }
+
+// Cursor returns the position in a list that is ordered by id.
+func (h Hold) Cursor() Cursor { return Cursor{Key: h.ID} }

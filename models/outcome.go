@@ -82,6 +82,9 @@ type Delivery struct {
 // TableName returns the name of the table of deliveries.
 func (Delivery) TableName() string { return "webhook_deliveries" }
 
+// Cursor returns the position in a list that is ordered by id.
+func (d Delivery) Cursor() Cursor { return Cursor{Key: d.ID} }
+
 // DeliveryAttempt is one attempt of a delivery whose result is known. An attempt whose
 // process died has none.
 type DeliveryAttempt struct {

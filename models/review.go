@@ -32,3 +32,6 @@ type Review struct {
 
 // TableName returns the name of the table of reviews.
 func (Review) TableName() string { return "reviews" }
+
+// Cursor returns the position in a list that is ordered by id.
+func (r Review) Cursor() Cursor { return Cursor{Key: r.ID} }

@@ -48,6 +48,9 @@ type Bucket struct {
 	LastRun *models.ArchiveRun
 }
 
+// Cursor returns the position in a list that is ordered by day.
+func (b Bucket) Cursor() models.Cursor { return models.Cursor{Key: int64(b.Day)} }
+
 // BucketQuery selects a page of a board's buckets, newest first.
 type BucketQuery struct {
 	Board string

@@ -60,6 +60,9 @@ type Found struct {
 	CreatedAt time.Time
 }
 
+// Cursor returns the position in a list of users by name.
+func (f Found) Cursor() models.Cursor { return models.Cursor{Row: f.Row} }
+
 // Find returns at most limit users whose names begin with a text, whatever the case, by their
 // names, behind a user; 0 begins with the first. Two queries. CodeUnavailable.
 func (s *Service) Find(ctx context.Context, name string, after models.RowID, limit int) ([]Found, error) {

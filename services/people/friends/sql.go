@@ -77,6 +77,9 @@ type Friend struct {
 	CreatedAt time.Time
 }
 
+// Cursor returns the position in a list that is ordered by users.
+func (f Friend) Cursor() models.Cursor { return models.Cursor{Row: f.Row} }
+
 // List returns a page of a user's friends, ordered by row, behind the given row. A
 // user that does not exist has none. One query.
 func (s *Service) List(ctx context.Context, user models.UserID, after models.RowID, limit int) ([]Friend, error) {

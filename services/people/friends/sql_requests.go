@@ -21,6 +21,11 @@ type Request struct {
 	CreatedAt time.Time
 }
 
+// Cursor returns the position in a list that is ordered by time.
+func (r Request) Cursor() models.Cursor {
+	return models.Cursor{Key: r.CreatedAt.UnixMicro(), Row: r.Row}
+}
+
 // Requests returns a page of a user's requests, incoming and outgoing, newest first, without
 // those that the user has declined, behind the given time and row. A zero time begins at the
 // newest. A user that does not exist has none. One query.

@@ -171,6 +171,9 @@ type Choice struct {
 	CreatedAt time.Time
 }
 
+// Cursor returns the position in a list that is ordered by users.
+func (c Choice) Cursor() models.Cursor { return models.Cursor{Row: c.Row} }
+
 // Sets returns the cached sets of the users who are not shown to their owners because of a
 // choice of either.
 func (s *Service) Sets() *cache.Sets[models.RowID] { return s.notShown }
