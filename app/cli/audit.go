@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os/user"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -36,6 +37,20 @@ func decide[T any](ctx context.Context, a *app.App, e audit.Entry, dryRun bool, 
 	}
 	show(result)
 	return nil
+}
+
+// decideOn is decide about the row whose id an argument is; what names the rows, such as "review".
+func decideOn[T any](
+	ctx context.Context, p *program, text, what string, e audit.Entry, dryRun bool, do func(a *app.App, id int64) (T, error), show func(T),
+) error {
+	id, err := parseID(text, what)
+	if err != nil {
+		return err
+	}
+	e.Target = strconv.FormatInt(id, 10)
+	return p.runOnApp(ctx, func(a *app.App) error {
+		return decide(ctx, a, e, dryRun, func() (T, error) { return do(a, id) }, show)
+	})
 }
 
 // addActorFlag adds the flag --actor to a command that may run on a schedule, where nobody

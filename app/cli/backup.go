@@ -43,7 +43,7 @@ func (p *program) backupCommand() *cobra.Command {
 
 // checkBackup returns an error if the settings name no data folder with a database.
 func (p *program) checkBackup() error {
-	cfg, err := p.loadFor((*config.Config).RequireStores)
+	cfg, err := p.load((*config.Config).RequireStores)
 	switch {
 	case err != nil:
 		return err
@@ -101,7 +101,7 @@ func (p *program) restoreCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&r.none, "no-erasures", false, "restore although nobody knows who was erased since the backup")
 	cmd.MarkFlagsMutuallyExclusive("erasures", "no-erasures")
 	run := p.run(func(ctx context.Context, _ []string) (err error) {
-		if r.cfg, err = p.load(); err != nil {
+		if r.cfg, err = p.load(nil); err != nil {
 			return err
 		}
 		if r.cfg.Data.Dir == "" {

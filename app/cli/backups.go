@@ -21,11 +21,7 @@ func (p *program) backupsCommand() *cobra.Command {
 		Short: "List what serve has copied elsewhere of a data folder's database",
 		Long: "List what serve has copied to backup.to: for each generation its number, when it began and on which machine,\n" +
 			"from when until when the database can be restored, how many full copies and objects it has, and their bytes.",
-		RunE: p.run(func(ctx context.Context, _ []string) error {
-			cfg, err := p.load()
-			if err != nil {
-				return err
-			}
+		RunE: p.onSettings(nil, func(ctx context.Context, cfg config.Config, _ []string) error {
 			if from == "" {
 				from = cfg.Backup.To
 			}
@@ -57,11 +53,7 @@ func (p *program) backupsBeginCommand() *cobra.Command {
 			"one below a disk that is not mounted. It does so within ten seconds, or at its next start, with a full copy.\n" +
 			"Nothing that is there is removed before its time.",
 		Args: cobra.ExactArgs(1),
-		RunE: p.run(func(ctx context.Context, args []string) error {
-			cfg, err := p.load()
-			if err != nil {
-				return err
-			}
+		RunE: p.onSettings(nil, func(ctx context.Context, cfg config.Config, args []string) error {
 			target, err := openTarget(cfg, args[0])
 			if err != nil {
 				return err

@@ -219,23 +219,29 @@ func (p *program) withSettings(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// load reads and checks the settings of this run.
-func (p *program) load() (config.Config, error) {
+// load reads and checks the settings of this run. require checks what the command needs of them; nil for nothing.
+func (p *program) load(require func(*config.Config) error) (config.Config, error) {
 	cfg, err := config.Load(config.Sources{File: p.file, Env: os.Environ(), Flags: p.flags, Both: p.both})
-	if err != nil {
-		return cfg, err
+	if err == nil {
+		err = app.CheckSettings(&cfg)
 	}
-	return cfg, app.CheckSettings(&cfg)
+	if err == nil && require != nil {
+		err = require(&cfg)
+	}
+	return cfg, err
 }
 
-// loadFor reads and checks the settings of this run, also by the given check of
-// what the command needs.
-func (p *program) loadFor(require func(*config.Config) error) (config.Config, error) {
-	cfg, err := p.load()
-	if err != nil {
-		return cfg, err
-	}
-	return cfg, require(&cfg)
+// onSettings adapts a command's work with the settings, as load returns them, to cobra.
+func (p *program) onSettings(
+	require func(*config.Config) error, work func(ctx context.Context, cfg config.Config, args []string) error,
+) func(*cobra.Command, []string) error {
+	return p.run(func(ctx context.Context, args []string) error {
+		cfg, err := p.load(require)
+		if err != nil {
+			return err
+		}
+		return work(ctx, cfg, args)
+	})
 }
 
 // needsSubcommand returns the error of a command that was called without one of its

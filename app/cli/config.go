@@ -16,11 +16,7 @@ func (p *program) configCommand() *cobra.Command {
 	check := &cobra.Command{
 		Use:   "check",
 		Short: "Check the settings as serve would",
-		RunE: p.run(func(ctx context.Context, _ []string) error {
-			cfg, err := p.loadFor((*config.Config).RequireServe)
-			if err != nil {
-				return err
-			}
+		RunE: p.onSettings((*config.Config).RequireServe, func(ctx context.Context, cfg config.Config, _ []string) error {
 			log := p.newLogger(cfg.Log)
 			if _, err := app.NewTLS(cfg, log); err != nil { //nolint:contextcheck // connections have contexts of their own
 				return err
@@ -61,11 +57,7 @@ func (p *program) configCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use:   "print",
 		Short: "Print the effective settings, with secrets hidden",
-		RunE: p.run(func(context.Context, []string) error {
-			cfg, err := p.load()
-			if err != nil {
-				return err
-			}
+		RunE: p.onSettings(nil, func(_ context.Context, cfg config.Config, _ []string) error {
 			return yaml.NewEncoder(p.stdout).Encode(cfg.Printable())
 		}),
 	}

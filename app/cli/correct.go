@@ -88,15 +88,11 @@ func (p *program) liftCommand() *cobra.Command {
 		Short: "End a correction, so that what was reported counts again",
 		Args:  cobra.ExactArgs(1),
 		RunE: p.run(func(ctx context.Context, args []string) error {
-			var err error
-			if l.ID, err = parseID(args[0], "correction"); err != nil {
-				return err
-			}
-			return p.runOnApp(ctx, func(a *app.App) error {
-				entry := models.AuditEntry{Actor: l.Actor, Action: "correct lift", Target: args[0], Reason: l.Reason}
-				lift := func() (corrections.Entry, error) { return a.Corrections.Lift(ctx, l) }
-				return decide(ctx, a, audit.Entry{AuditEntry: entry}, l.DryRun, lift, p.printCorrection)
-			})
+			entry := audit.Entry{AuditEntry: models.AuditEntry{Actor: l.Actor, Action: "correct lift", Reason: l.Reason}}
+			return decideOn(ctx, p, args[0], "correction", entry, l.DryRun, func(a *app.App, id int64) (corrections.Entry, error) {
+				l.ID = id
+				return a.Corrections.Lift(ctx, l)
+			}, p.printCorrection)
 		}),
 	}
 	addDecisionFlags(cmd, &l.Reason, &l.Actor, &l.DryRun)
@@ -107,10 +103,7 @@ func (p *program) listCorrectionsCommand() *cobra.Command {
 	q := corrections.Query{Limit: listPage}
 	cmd := listCommand(p, "List corrections, newest first", &q.Before,
 		func(ctx context.Context, a *app.App) ([]corrections.Entry, error) { return a.Corrections.List(ctx, q) },
-		func(c corrections.Entry) int64 {
-			p.printCorrection(c)
-			return c.ID
-		})
+		p.printCorrection)
 	cmd.Flags().StringVar(&q.Board, "board", "", "only those on this board")
 	cmd.Flags().StringVar((*string)(&q.User), "user", "", "only those of this user")
 	cmd.Flags().BoolVar(&q.Active, "active", false, "only those that hold")

@@ -18,9 +18,8 @@ func (p *program) deadLettersCommand() *cobra.Command {
 	q := ingest.DeadLetterQuery{Limit: listPage}
 	list := listCommand(p, "List dead letters, newest first", &q.Before,
 		func(ctx context.Context, a *app.App) ([]models.DeadLetter, error) { return a.DeadLetters.List(ctx, q) },
-		func(l models.DeadLetter) int64 {
+		func(l models.DeadLetter) {
 			p.row(l.ID, l.FailedAt.UTC().Format(time.RFC3339), l.Position, l.Reason, messageOf(l))
-			return l.ID
 		})
 	addDeadLetterFilter(list, &q)
 	return p.group("dead-letters", "List, replay or delete updates that could not be applied", list,
@@ -97,21 +96,14 @@ func messageOf(l models.DeadLetter) string {
 
 // runOnDeadLetter handles the dead letter whose id a text holds.
 func (p *program) runOnDeadLetter(ctx context.Context, text string, action deadLetterAction, actor string, dryRun bool) error {
-	id, err := parseID(text, "dead letter")
-	if err != nil {
-		return err
+	entry := audit.Entry{AuditEntry: models.AuditEntry{Actor: actor, Action: "dead-letters " + action.verb}}
+	done := "done"
+	if dryRun {
+		done = "it can be done"
 	}
-	return p.runOnApp(ctx, func(a *app.App) error {
-		entry := models.AuditEntry{Actor: actor, Action: "dead-letters " + action.verb, Target: text}
-		handle := func() (struct{}, error) { return struct{}{}, action.one(a.DeadLetters, ctx, id, dryRun) }
-		return decide(ctx, a, audit.Entry{AuditEntry: entry}, dryRun, handle, func(struct{}) {
-			done := "done"
-			if dryRun {
-				done = "it can be done"
-			}
-			fmt.Fprintln(p.stdout, done)
-		})
-	})
+	return decideOn(ctx, p, text, "dead letter", entry, dryRun, func(a *app.App, id int64) (string, error) {
+		return done, action.one(a.DeadLetters, ctx, id, dryRun)
+	}, func(done string) { fmt.Fprintln(p.stdout, done) })
 }
 
 // runOnDeadLetters handles the dead letters of a filter that exist when it begins, in

@@ -23,13 +23,7 @@ func (p *program) healthCommand() *cobra.Command {
 		Use:   "health",
 		Short: "Ask the service on this machine whether it is ready",
 		Long:  "Ask the service whether it is ready, on http.metrics_addr if that is set, otherwise on http.addr. It is made for health checks of containers without curl.",
-		RunE: p.run(func(ctx context.Context, _ []string) error {
-			cfg, err := p.load()
-			if err != nil {
-				return err
-			}
-			return p.askReady(ctx, cfg.HTTP)
-		}),
+		RunE:  p.onSettings(nil, func(ctx context.Context, cfg config.Config, _ []string) error { return p.askReady(ctx, cfg.HTTP) }),
 	}
 }
 

@@ -17,10 +17,7 @@ func (p *program) holdsCommand() *cobra.Command {
 	q := holds.Query{Limit: listPage}
 	list := listCommand(p, "List held totals, newest first", &q.Before,
 		func(ctx context.Context, a *app.App) ([]models.Hold, error) { return a.Holds.List(ctx, q) },
-		func(h models.Hold) int64 {
-			p.printHold(h)
-			return h.ID
-		})
+		p.printHold)
 	list.Flags().StringVar((*string)(&q.State), "state", string(models.HoldOpen), "those that are open, rejected or released")
 	list.Flags().StringVar(&q.Board, "board", "", "those on this board only")
 	list.Flags().StringVar((*string)(&q.User), "user", "", "those of this user only")
@@ -36,15 +33,12 @@ func (p *program) holdDecisionCommand(name, short string, state models.HoldState
 		Use:   name + " ID",
 		Short: short,
 		Args:  cobra.ExactArgs(1),
-		RunE: p.run(func(ctx context.Context, args []string) (err error) {
-			if d.ID, err = parseID(args[0], "held total"); err != nil {
-				return err
-			}
-			return p.runOnApp(ctx, func(a *app.App) error {
-				entry := models.AuditEntry{Actor: string(d.By), Action: "holds " + name, Target: args[0], Reason: d.Reason}
-				decideHold := func() (models.Hold, error) { return a.Holds.Decide(ctx, d) }
-				return decide(ctx, a, audit.Entry{AuditEntry: entry}, d.DryRun, decideHold, p.printHold)
-			})
+		RunE: p.run(func(ctx context.Context, args []string) error {
+			entry := audit.Entry{AuditEntry: models.AuditEntry{Actor: string(d.By), Action: "holds " + name, Reason: d.Reason}}
+			return decideOn(ctx, p, args[0], "held total", entry, d.DryRun, func(a *app.App, id int64) (models.Hold, error) {
+				d.ID = id
+				return a.Holds.Decide(ctx, d)
+			}, p.printHold)
 		}),
 	}
 	cmd.Flags().Int64Var(&d.Score, "score", 0, "the total that you have looked at")

@@ -11,38 +11,37 @@ import (
 	"github.com/spf13/cobra"
 
 	"stepboard/app"
+	"stepboard/models"
 )
 
 // listPage is how many rows of a list are read at a time.
 const listPage = 500
 
-// eachNewestFirst prints the rows of a list that is ordered by descending id. read returns up to
-// listPage rows before the id that before points to, 0 for the newest; show prints a row and returns
-// its id.
-func eachNewestFirst[Row any](before *int64, read func() ([]Row, error), show func(Row) (id int64)) error {
-	for {
-		page, err := read()
-		if err != nil {
-			return err
-		}
-		for _, row := range page {
-			*before = show(row)
-		}
-		if len(page) < listPage {
-			return nil
-		}
-	}
-}
+// listRow is a row of a list that is ordered by descending id.
+type listRow interface{ Cursor() models.Cursor }
 
-// listCommand returns the command that lists rows by eachNewestFirst. It adds no flags.
-func listCommand[Row any](
-	p *program, short string, before *int64, read func(context.Context, *app.App) ([]Row, error), show func(Row) (id int64),
+// listCommand returns the command that prints rows, newest first. read returns up to listPage rows before
+// the id that before points to, 0 for the newest. It adds no flags.
+func listCommand[Row listRow](
+	p *program, short string, before *int64, read func(context.Context, *app.App) ([]Row, error), show func(Row),
 ) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: short,
 		RunE: p.onApp(func(ctx context.Context, a *app.App, _ []string) error {
-			return eachNewestFirst(before, func() ([]Row, error) { return read(ctx, a) }, show)
+			for {
+				page, err := read(ctx, a)
+				if err != nil {
+					return err
+				}
+				for _, row := range page {
+					show(row)
+					*before = row.Cursor().Key
+				}
+				if len(page) < listPage {
+					return nil
+				}
+			}
 		}),
 	}
 }

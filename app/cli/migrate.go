@@ -46,11 +46,7 @@ func (p *program) migrateCommand() *cobra.Command {
 
 // onStores adapts a command's work on Postgres, without the service, to cobra.
 func (p *program) onStores(work func(context.Context, *stores.Stores) error) func(*cobra.Command, []string) error {
-	return p.run(func(ctx context.Context, _ []string) error {
-		cfg, err := p.loadFor((*config.Config).RequireStores)
-		if err != nil {
-			return err
-		}
+	return p.onSettings((*config.Config).RequireStores, func(ctx context.Context, cfg config.Config, _ []string) error {
 		if cfg.Data.Dir != "" {
 			return errors.New("migrate is for Postgres: the schema of a data folder is brought up to date when the folder is opened")
 		}

@@ -24,7 +24,7 @@ folder meanwhile, nor afterwards. What was moved is compared before it may be se
 cut off goes on when it is called again; until then nothing serves the folder or the servers.`,
 		RunE: p.run(func(ctx context.Context, _ []string) error {
 			p.both = true
-			cfg, err := p.loadFor((*config.Config).RequireMove)
+			cfg, err := p.load((*config.Config).RequireMove)
 			if err != nil {
 				return err
 			}

@@ -121,7 +121,7 @@ func (p *program) runOnApp(ctx context.Context, work func(*app.App) error) error
 	if p.app != nil {
 		return work(p.app)
 	}
-	cfg, err := p.loadFor((*config.Config).RequireStores)
+	cfg, err := p.load((*config.Config).RequireStores)
 	if err != nil {
 		return err
 	}

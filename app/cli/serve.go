@@ -22,11 +22,7 @@ func (p *program) serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the service against Redis and Postgres, or on a data folder",
-		RunE: p.run(func(ctx context.Context, _ []string) error {
-			cfg, err := p.loadFor((*config.Config).RequireServe)
-			if err != nil {
-				return err
-			}
+		RunE: p.onSettings((*config.Config).RequireServe, func(ctx context.Context, cfg config.Config, _ []string) error {
 			roles, err := parseRoles(only, cfg.Ingest.Mode)
 			if err != nil {
 				return err

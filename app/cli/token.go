@@ -22,11 +22,7 @@ func (p *program) tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token --user ID",
 		Short: "Print a signed token; needs auth.hs256_secret, or a data folder that was served",
-		RunE: p.run(func(context.Context, []string) error {
-			cfg, err := p.load()
-			if err != nil {
-				return err
-			}
+		RunE: p.onSettings(nil, func(_ context.Context, cfg config.Config, _ []string) error {
 			keys, err := withFolderSecret(cfg)
 			if err != nil {
 				return err

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,17 +60,10 @@ func (p *program) uploadAddressCommand() *cobra.Command {
 		Short: "End an address for ever, as of a phone that was lost",
 		Args:  cobra.ExactArgs(1),
 		RunE: p.run(func(ctx context.Context, args []string) error {
-			id, err := parseID(args[0], "upload address")
-			if err != nil {
-				return err
-			}
-			return p.runOnApp(ctx, func(a *app.App) error {
-				entry := models.AuditEntry{Actor: actor, Action: "upload-address revoke", Target: strconv.FormatInt(id, 10)}
-				revoke := func() (int64, error) { return id, a.Phones.Revoke(ctx, models.UserID(user), id, dryRun) }
-				return decide(ctx, a, audit.Entry{AuditEntry: entry, User: models.UserID(user)}, dryRun, revoke, func(id int64) {
-					fmt.Fprintf(p.stdout, "%d\trevoked\n", id)
-				})
-			})
+			entry := audit.Entry{User: models.UserID(user), AuditEntry: models.AuditEntry{Actor: actor, Action: "upload-address revoke"}}
+			return decideOn(ctx, p, args[0], "upload address", entry, dryRun, func(a *app.App, id int64) (int64, error) {
+				return id, a.Phones.Revoke(ctx, models.UserID(user), id, dryRun)
+			}, func(id int64) { fmt.Fprintf(p.stdout, "%d\trevoked\n", id) })
 		}),
 	})
 	revoke.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing")

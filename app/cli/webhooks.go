@@ -17,25 +17,15 @@ import (
 
 func (p *program) webhooksCommand() *cobra.Command {
 	q := outcomes.Query{Limit: listPage}
-	list := &cobra.Command{
-		Use:   "list",
-		Short: "List deliveries, newest first",
-		RunE: p.run(func(ctx context.Context, _ []string) error {
-			if q.Type != "" && !slices.Contains(models.OutcomeTypes(), q.Type) {
-				return fmt.Errorf("--event: must be one of %v, not %q", models.OutcomeTypes(), q.Type)
-			}
-			if q.State != "" && !slices.Contains(models.DeliveryStates(), q.State) {
-				return fmt.Errorf("--state: must be one of %v, not %q", models.DeliveryStates(), q.State)
-			}
-			return p.runOnApp(ctx, func(a *app.App) error {
-				read := func() ([]outcomes.Delivery, error) { return a.Deliveries.List(ctx, q) }
-				return eachNewestFirst(&q.Before, read, func(d outcomes.Delivery) int64 {
-					p.printDelivery(d)
-					return d.ID
-				})
-			})
-		}),
-	}
+	list := listCommand(p, "List deliveries, newest first", &q.Before, func(ctx context.Context, a *app.App) ([]outcomes.Delivery, error) {
+		if q.Type != "" && !slices.Contains(models.OutcomeTypes(), q.Type) {
+			return nil, fmt.Errorf("--event: must be one of %v, not %q", models.OutcomeTypes(), q.Type)
+		}
+		if q.State != "" && !slices.Contains(models.DeliveryStates(), q.State) {
+			return nil, fmt.Errorf("--state: must be one of %v, not %q", models.DeliveryStates(), q.State)
+		}
+		return a.Deliveries.List(ctx, q)
+	}, p.printDelivery)
 	list.Flags().StringVar(&q.Target, "target", "", "deliveries to this address only")
 	list.Flags().StringVar((*string)(&q.Type), "event", "", "deliveries of this event only, such as board.final")
 	list.Flags().StringVar((*string)(&q.State), "state", "", "deliveries in this state only: waiting, delivered, failed or dropped")
@@ -45,11 +35,10 @@ func (p *program) webhooksCommand() *cobra.Command {
 		Short: "Send a delivery again, with the same webhook-id",
 		Args:  cobra.ExactArgs(1),
 		RunE: p.run(func(ctx context.Context, args []string) error {
-			id, err := parseID(args[0], "delivery")
-			if err != nil {
-				return err
-			}
-			return p.runOnApp(ctx, func(a *app.App) error { return p.replayDelivery(ctx, a, id, actor, dryRun) })
+			entry := audit.Entry{AuditEntry: models.AuditEntry{Actor: actor, Action: "webhooks replay"}}
+			return decideOn(ctx, p, args[0], "delivery", entry, dryRun, func(a *app.App, id int64) (outcomes.Delivery, error) {
+				return a.Deliveries.Replay(ctx, id, dryRun)
+			}, p.printDelivery)
 		}),
 	}
 	replay.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing; print the delivery that would be sent again")
@@ -68,10 +57,4 @@ func (p *program) printDelivery(d outcomes.Delivery) {
 	}
 	p.row(d.ID, d.CreatedAt.UTC().Format(time.RFC3339), d.Type, d.State,
 		d.Target, d.MessageID, d.Attempts, last)
-}
-
-func (p *program) replayDelivery(ctx context.Context, a *app.App, id int64, actor string, dryRun bool) error {
-	entry := models.AuditEntry{Actor: actor, Action: "webhooks replay", Target: strconv.FormatInt(id, 10)}
-	replay := func() (outcomes.Delivery, error) { return a.Deliveries.Replay(ctx, id, dryRun) }
-	return decide(ctx, a, audit.Entry{AuditEntry: entry}, dryRun, replay, p.printDelivery)
 }
