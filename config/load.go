@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -221,13 +222,7 @@ func (c *Config) validate() error {
 	} else if err != nil {
 		return err
 	}
-	if err := c.HTTP.check(c.Data.Dir); err != nil {
-		return err
-	}
-	if err := c.Backup.check(c.Data.Dir); err != nil {
-		return err
-	}
-	if err := c.Redis.check("redis"); err != nil {
+	if err := cmp.Or(c.HTTP.check(c.Data.Dir), c.Backup.check(c.Data.Dir), c.Redis.check("redis"), c.Auth.check()); err != nil {
 		return err
 	}
 	if len(c.Ingest.Redis.Addrs) > 0 {
@@ -241,20 +236,15 @@ func (c *Config) validate() error {
 	if c.Ingest.Mode == "kafka" && len(c.Ingest.Kafka.Brokers) == 0 {
 		return errors.New("ingest.kafka.brokers: must be set in mode kafka")
 	}
-	if err := c.Auth.check(); err != nil {
-		return err
-	}
-	if u, err := url.Parse(c.WeChat.APIURL); err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("wechat.api_url: must have no user, query or fragment")
-	}
+	// A password in one of these would not be sent, but printed.
+	addresses := [][2]string{{"wechat.api_url", c.WeChat.APIURL}, {"traces.endpoint", c.Traces.Endpoint}}
 	for i, w := range c.Webhooks {
-		if u, err := url.Parse(w.URL); err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			return fmt.Errorf("webhooks[%d].url: must have no user, query or fragment", i)
-		}
+		addresses = append(addresses, [2]string{fmt.Sprintf("webhooks[%d].url", i), w.URL})
 	}
-	// A password in it would not be sent, but printed.
-	if u, err := url.Parse(c.Traces.Endpoint); err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("traces.endpoint: must have no user, query or fragment")
+	for _, a := range addresses {
+		if u, err := url.Parse(a[1]); err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			return errors.New(a[0] + ": must have no user, query or fragment")
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"net"
@@ -181,9 +182,14 @@ func hideURL(text string) string {
 	if err != nil || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
 		return hidden
 	}
+	return redacted(u, shownInDSN)
+}
+
+// redacted returns an address with xxxxx in place of its password and of the parameters that are not shown.
+func redacted(u *url.URL, shown map[string]bool) string {
 	q := u.Query()
 	for key := range q {
-		if !shownInDSN[key] {
+		if !shown[key] {
 			q.Set(key, "xxxxx") // as Redacted writes it
 		}
 	}
@@ -197,12 +203,7 @@ func hideQuery(text string) string {
 	if err != nil || u.User != nil || u.Opaque != "" {
 		return hidden
 	}
-	q := u.Query()
-	for key := range q {
-		q.Set(key, "xxxxx") // as Redacted writes it
-	}
-	u.RawQuery = q.Encode()
-	return u.String()
+	return redacted(u, nil)
 }
 
 // isHostPort reports whether a field is host:port. The host may be empty, and the
@@ -268,14 +269,6 @@ func isOutcomeType(fl validator.FieldLevel) bool {
 	return slices.Contains(models.OutcomeTypes(), models.OutcomeType(fl.Field().String()))
 }
 
-func joinTypes(types []models.OutcomeType) string {
-	texts := make([]string, len(types))
-	for i, t := range types {
-		texts[i] = string(t)
-	}
-	return strings.Join(texts, ", ")
-}
-
 // hasMinBytes reports whether a field has at least as many bytes as its parameter
 // says. The validator's own min counts characters.
 func hasMinBytes(fl validator.FieldLevel) bool {
@@ -283,51 +276,46 @@ func hasMinBytes(fl validator.FieldLevel) bool {
 	return err == nil && len(fl.Field().String()) >= least
 }
 
+// faults says what is wrong with a setting, by the tag of the check that has failed.
+var faults = map[string]string{
+	"required":    "must be set",
+	"oneof":       "must be one of {param}, not {value}",
+	"gt":          "must be more than {param}, not {value}",
+	"minbytes":    "must have at least {param} bytes",
+	"excludesall": "must have none of {param} in it",
+	"hostport":    "must be host:port, not {value}",
+	"loopback":    "must be an address of this machine alone, such as 127.0.0.1:6060, not {value}",
+	"basepath":    "must begin with /, not end with it, and have plain segments, such as /steps, not {value}",
+	"origin":      "must be an origin as browsers send it, such as https://app.example.com, without a / at the end, or * for all, not {value}",
+	"cidr|ip":     "must be an address or a network such as 10.0.0.0/8, not {value}",
+	"fqdn":        "must be a host name such as steps.example.com, not {value}",
+	"http_url":    "must be an http or https address",
+	"unique":      "two of them have the same {param}",
+	"whsec":       "must be whsec_ and 24 to 64 bytes in base64",
+	"contact":     "must be an address such as mailto:ops@example.com or https://example.com/contact, with a public name, not {value}: push services refuse others",
+	"outcome":     "must be one of " + strings.ReplaceAll(strings.Trim(fmt.Sprint(models.OutcomeTypes()), "[]"), " ", ", ") + ", not {value}",
+}
+
 // explain returns a sentence about what is wrong with a setting.
 func explain(f validator.FieldError) string {
 	_, key, _ := strings.Cut(f.Namespace(), ".")
-	switch f.Tag() {
-	case "required":
-		return key + ": must be set"
-	case "oneof":
-		return fmt.Sprintf("%s: must be one of %s, not %q", key, strings.ReplaceAll(f.Param(), " ", ", "), fmt.Sprint(f.Value()))
-	case "min", "max":
-		return fmt.Sprintf("%s: %s", key, explainBound(f))
-	case "gt":
-		return fmt.Sprintf("%s: must be more than %s, not %v", key, f.Param(), f.Value())
-	case "minbytes":
-		return fmt.Sprintf("%s: must have at least %s bytes", key, f.Param())
-	case "excludesall":
-		return fmt.Sprintf("%s: must have none of %s in it", key, f.Param())
-	case "hostport":
-		// The address of a store may have been given as a URL with its password.
-		if !strings.HasPrefix(key, "http.") {
-			return key + ": must be host:port, such as 127.0.0.1:6379, without user, password and path"
-		}
-		return fmt.Sprintf("%s: must be host:port, not %q", key, f.Value())
-	case "loopback":
-		return fmt.Sprintf("%s: must be an address of this machine alone, such as 127.0.0.1:6060, not %q", key, f.Value())
-	case "basepath":
-		return fmt.Sprintf("%s: must begin with /, not end with it, and have plain segments, such as /steps, not %q", key, f.Value())
-	case "origin":
-		return fmt.Sprintf("%s: must be an origin as browsers send it, such as https://app.example.com, without a / at the end, or * for all, not %q", key, f.Value())
-	case "cidr|ip":
-		return fmt.Sprintf("%s: must be an address or a network such as 10.0.0.0/8, not %q", key, f.Value())
-	case "fqdn":
-		return fmt.Sprintf("%s: must be a host name such as steps.example.com, not %q", key, f.Value())
-	case "http_url":
-		return fmt.Sprintf("%s: must be an http or https address", key)
-	case "unique":
-		return fmt.Sprintf("%s: two of them have the same %s", key, strings.ToLower(f.Param()))
-	case "whsec":
-		return key + ": must be whsec_ and 24 to 64 bytes in base64"
-	case "contact":
-		return fmt.Sprintf("%s: must be an address such as mailto:ops@example.com or https://example.com/contact, with a public name, not %q: push services refuse others", key, f.Value())
-	case "outcome":
-		return fmt.Sprintf("%s: must be one of %s, not %q", key, joinTypes(models.OutcomeTypes()), f.Value())
-	default:
-		return fmt.Sprintf("%s: does not satisfy %s", key, f.Tag())
+	fault, param, value := faults[f.Tag()], f.Param(), fmt.Sprint(f.Value())
+	if f.Kind() == reflect.String {
+		value = strconv.Quote(value)
 	}
+	switch f.Tag() {
+	case "oneof":
+		param = strings.ReplaceAll(param, " ", ", ")
+	case "unique":
+		param = strings.ToLower(param)
+	case "min", "max":
+		fault = explainBound(f)
+	case "hostport":
+		if !strings.HasPrefix(key, "http.") { // the address of a store may have been given as a URL with its password
+			fault = "must be host:port, such as 127.0.0.1:6379, without user, password and path"
+		}
+	}
+	return key + ": " + strings.NewReplacer("{param}", param, "{value}", value).Replace(cmp.Or(fault, "does not satisfy "+f.Tag()))
 }
 
 func explainBound(f validator.FieldError) string {
