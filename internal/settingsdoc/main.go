@@ -138,38 +138,43 @@ const appsTail = `
 In the environment: ` + "`STEPBOARD_WECHAT__APPS='[{appid: wx…, secret: …, board: steps}]'`" + `.
 `
 
+// tails follow the tables of lists.
+var tails = map[string]string{"boards": boardsTail, "webhooks": webhooksTail, "apps": appsTail}
+
 // markdown returns docs/settings.md.
 func markdown(root []field) string {
 	var b strings.Builder
 	b.WriteString(settingsHead)
 	for _, group := range root {
-		fmt.Fprintf(&b, "\n## %s\n\n", group.name)
-		switch {
-		case group.isList():
-			writeListTable(&b, group)
-		case group.fields == nil:
-			writeTable(&b, []field{group})
-		default:
-			fmt.Fprintf(&b, "%s\n\n", marked(group.doc))
-			writeTable(&b, group.fields)
-			for _, sub := range group.fields {
-				switch {
-				case sub.isList() && sub.fields != nil:
-					fmt.Fprintf(&b, "\n### %s\n\n", sub.key)
-					writeListTable(&b, sub)
-				case sub.fields != nil:
-					fmt.Fprintf(&b, "\n### %s\n\n%s\n\n", sub.key, marked(sub.doc))
-					writeTable(&b, sub.fields)
-				}
-			}
-		}
+		writeGroup(&b, "##", group)
 	}
 	return b.String()
 }
 
-// writeTable writes a table of the fields that are settings and not groups.
-func writeTable(b *strings.Builder, list []field) {
-	b.WriteString("| key | default | |\n| --- | --- | --- |\n")
+// writeGroup writes a setting that is alone, a group of settings or a list of such, below a heading.
+func writeGroup(b *strings.Builder, heading string, group field) {
+	fmt.Fprintf(b, "\n%s %s\n\n", heading, group.key)
+	if group.fields == nil {
+		writeTable(b, "key", []field{group})
+		return
+	}
+	fmt.Fprintf(b, "%s\n\n", marked(group.doc))
+	column := "key"
+	if group.isList() {
+		column = "field"
+	}
+	writeTable(b, column, group.fields)
+	b.WriteString(tails[group.name])
+	for _, sub := range group.fields {
+		if sub.fields != nil {
+			writeGroup(b, heading+"#", sub)
+		}
+	}
+}
+
+// writeTable writes a table of the settings of a list that are no groups.
+func writeTable(b *strings.Builder, column string, list []field) {
+	fmt.Fprintf(b, "| %s | default | |\n| --- | --- | --- |\n", column)
 	for _, f := range list {
 		if f.fields == nil {
 			fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.key, shown(f), marked(f.doc))
@@ -177,28 +182,11 @@ func writeTable(b *strings.Builder, list []field) {
 	}
 }
 
-// writeListTable writes a table of the fields of each item of a list.
-func writeListTable(b *strings.Builder, list field) {
-	fmt.Fprintf(b, "%s\n\n| field | default | |\n| --- | --- | --- |\n", marked(list.doc))
-	for _, f := range list.fields {
-		value := shown(f)
-		switch f.name {
-		case "name", "url", "secrets", "appid", "secret", "board":
-			value = "required"
-		}
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.name, value, marked(f.doc))
-	}
-	switch list.name {
-	case "boards":
-		b.WriteString(boardsTail)
-	case "webhooks":
-		b.WriteString(webhooksTail)
-	case "apps":
-		b.WriteString(appsTail)
-	}
-}
-
 func shown(f field) string {
+	switch f.key { // without a group: of an item of a list
+	case "name", "url", "secrets", "appid", "secret", "board":
+		return "required"
+	}
 	if text := f.text(); text != "" {
 		return "`" + text + "`"
 	}
