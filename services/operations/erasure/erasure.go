@@ -57,7 +57,6 @@ type Users interface {
 
 // RevokedKeys keeps hashes of the keys of upload addresses that were revoked. Implemented by phones.Service.
 type RevokedKeys interface {
-	Revoked(ctx context.Context) ([][]byte, error)
 	RevokeAgain(ctx context.Context, hashes [][]byte) error
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"stepboard/models"
 )
 
@@ -28,93 +30,45 @@ func (s *Service) Export(
 		return nil, errNoUser(user)
 	}
 	return func(ctx context.Context, w io.Writer) error {
-		d := &document{w: w}
-		d.member("user_id", user)
-		d.member("exported_at", models.TimestampOf(s.now()))
+		d := jsontext.NewEncoder(w)
+		err := errors.Join(d.WriteToken(jsontext.BeginObject),
+			d.WriteToken(jsontext.String("user_id")), writeValue(d, user),
+			d.WriteToken(jsontext.String("exported_at")), writeValue(d, models.TimestampOf(s.now())))
+		if err != nil {
+			return err
+		}
 		for _, subject := range s.o.Subjects {
 			if err := s.export(ctx, d, &subject, row, own); err != nil {
 				return models.Unavailable("export "+subject.Name, err)
 			}
 		}
-		return d.end()
+		return d.WriteToken(jsontext.EndObject)
 	}, nil
 }
 
-// document writes a JSON object member by member. The first error of writing ends it.
-type document struct {
-	w       io.Writer
-	members int
-	items   int // of the array that is being written
-	err     error
-}
-
-func (d *document) text(text string) {
-	if d.err == nil {
-		_, d.err = io.WriteString(d.w, text)
-	}
-}
-
-func (d *document) value(value any) {
+func writeValue(d *jsontext.Encoder, value any) error {
 	text, err := json.Marshal(value)
-	d.err = errors.Join(d.err, err)
-	d.text(string(text))
-}
-
-func (d *document) name(name string) {
-	if d.members++; d.members == 1 {
-		d.text("{")
-	} else {
-		d.text(",\n")
-	}
-	d.value(name)
-	d.text(":")
-}
-
-func (d *document) member(name string, value any) {
-	d.name(name)
-	d.value(value)
-}
-
-// array writes a member that is an array, whose items fill adds by item.
-func (d *document) array(name string, fill func() error) error {
-	d.name(name)
-	d.text("[")
-	d.items = 0
-	if err := fill(); err != nil {
-		return err
-	}
-	d.text("]")
-	return d.err
-}
-
-func (d *document) item(value any) {
-	if d.items++; d.items > 1 {
-		d.text(",\n")
-	}
-	d.value(value)
-}
-
-func (d *document) end() error {
-	d.text("}\n")
-	return d.err
+	return errors.Join(err, d.WriteValue(text))
 }
 
 // export writes what is stored about a user of a subject.
-func (s *Service) export(ctx context.Context, d *document, subject *models.Subject, row models.RowID, own bool) error {
+func (s *Service) export(ctx context.Context, d *jsontext.Encoder, subject *models.Subject, row models.RowID, own bool) error {
 	for _, one := range subject.Export {
 		if one.Secret && !own {
 			continue
 		}
-		add := func(item any) error {
-			d.item(item)
-			return d.err
+		err := errors.Join(d.WriteToken(jsontext.String(one.Name)), d.WriteToken(jsontext.BeginArray))
+		add := func(item any) error { return writeValue(d, item) }
+		switch {
+		case err != nil:
+		case one.Each != nil:
+			err = one.Each(ctx, row, add)
+		default:
+			err = s.o.Store.each(ctx, one, row, add)
 		}
-		err := d.array(one.Name, func() error {
-			if one.Each != nil {
-				return one.Each(ctx, row, add)
-			}
-			return s.o.Store.each(ctx, one, row, add)
-		})
+		if err == nil {
+			err = d.WriteToken(jsontext.EndArray)
+		}
 		if err != nil {
 			return err
 		}

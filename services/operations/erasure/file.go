@@ -40,42 +40,27 @@ const (
 // WriteFile writes all erasures and what was revoked, and returns the number of erasures. One query for each
 // filePage, and one more.
 func (s *Service) WriteFile(ctx context.Context, w io.Writer) (n int64, err error) {
-	secret, err := s.o.Store.Key(ctx)
+	known, err := s.o.Store.Known(ctx)
 	if err != nil {
 		return 0, err
+	}
+	lines := []any{fileHead{fileVersion, hex.EncodeToString(known.secret)}}
+	for _, hash := range known.revoked {
+		lines = append(lines, fileLine{Revoked: hex.EncodeToString(hash)})
+	}
+	for _, e := range known.list {
+		begun := models.TimestampOf(e.BegunAt)
+		for hash := range slices.Chunk(e.Hash, sha256.Size) {
+			lines = append(lines, fileLine{Hash: hex.EncodeToString(hash), BegunAt: &begun})
+		}
 	}
 	encoder := json.NewEncoder(w)
-	if err := encoder.Encode(fileHead{fileVersion, hex.EncodeToString(secret)}); err != nil {
-		return 0, err
-	}
-	revoked, err := s.o.Revoked.Revoked(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for _, hash := range revoked {
-		if err := encoder.Encode(fileLine{Revoked: hex.EncodeToString(hash)}); err != nil {
+	for _, line := range lines {
+		if err := encoder.Encode(line); err != nil {
 			return 0, err
 		}
 	}
-	for before := int64(0); ; {
-		page, err := s.o.Store.list(ctx, before, filePage)
-		if err != nil {
-			return n, err
-		}
-		for _, e := range page {
-			before = e.ID
-			begun := models.TimestampOf(e.BegunAt)
-			for hash := range slices.Chunk(e.Hash, sha256.Size) {
-				if err := encoder.Encode(fileLine{Hash: hex.EncodeToString(hash), BegunAt: &begun}); err != nil {
-					return n, err
-				}
-			}
-		}
-		n += int64(len(page))
-		if len(page) < filePage {
-			return n, nil
-		}
-	}
+	return int64(len(known.list)), nil
 }
 
 // errFile reports that a file is none of erasures.
@@ -85,18 +70,25 @@ var errFile = errors.New("it is no file of erasures")
 // number. It revokes what was revoked. Applying a file again changes nothing. It reads all users, one query for each
 // filePage, and begins an erasure for each that it finds.
 func (s *Service) ApplyFile(ctx context.Context, r io.Reader) (n int64, err error) {
-	f, err := readFile(r)
+	known, err := readFile(r)
 	if err != nil {
 		return 0, err
 	}
-	if err := s.o.Revoked.RevokeAgain(ctx, f.revoked); err != nil {
-		return 0, err
-	}
-	return s.apply(ctx, f.secret, f.erased)
+	return s.apply(ctx, known)
 }
 
-// apply erases the users whose hashes are given, and returns their number.
-func (s *Service) apply(ctx context.Context, secret []byte, erased map[string]bool) (n int64, err error) {
+// apply erases those users whose erasures are known and who exist, and returns their number. It also revokes what was
+// revoked.
+func (s *Service) apply(ctx context.Context, known *Known) (n int64, err error) {
+	if err := s.o.Revoked.RevokeAgain(ctx, known.revoked); err != nil {
+		return 0, err
+	}
+	erased := make(map[string]bool)
+	for _, e := range known.list {
+		for hash := range slices.Chunk(e.Hash, sha256.Size) {
+			erased[string(hash)] = true
+		}
+	}
 	for after := models.RowID(0); ; {
 		page, err := s.o.Store.users(ctx, after, filePage)
 		if err != nil {
@@ -104,7 +96,7 @@ func (s *Service) apply(ctx context.Context, secret []byte, erased map[string]bo
 		}
 		for _, u := range page {
 			after = u.Row
-			if !erased[string(hashOf(secret, u.User, u.Row))] {
+			if !erased[string(hashOf(known.secret, u.User, u.Row))] {
 				continue
 			}
 			if _, err := s.begin(ctx, u.User, false, 0); err != nil {
@@ -118,39 +110,33 @@ func (s *Service) apply(ctx context.Context, secret []byte, erased map[string]bo
 	}
 }
 
-// file is the content of a file of erasures.
-type file struct {
-	secret  []byte
-	erased  map[string]bool // by hash
-	revoked [][]byte        // hashes of keys
-}
-
-// readFile reads a file.
-func readFile(r io.Reader) (f file, err error) {
+// readFile reads a file. Of each erasure it has the hash alone.
+func readFile(r io.Reader) (*Known, error) {
 	decoder := json.NewDecoder(r)
 	var head fileHead
 	if err := decoder.Decode(&head); err != nil || head.Version != fileVersion {
-		return f, errFile
+		return nil, errFile
 	}
-	if f.secret, err = hex.DecodeString(head.Key); err != nil || len(f.secret) != sha256.Size {
-		return f, errFile
+	secret, err := hex.DecodeString(head.Key)
+	if err != nil || len(secret) != sha256.Size {
+		return nil, errFile
 	}
-	f.erased = make(map[string]bool)
+	known := &Known{secret: secret}
 	for n := 1; ; n++ {
 		var line fileLine
 		if err := decoder.Decode(&line); errors.Is(err, io.EOF) {
-			return f, nil
+			return known, nil
 		} else if err != nil {
-			return f, fmt.Errorf("%w: line %d: %w", errFile, n+1, err)
+			return nil, fmt.Errorf("%w: line %d: %w", errFile, n+1, err)
 		}
 		hash, err := hex.DecodeString(line.Hash + line.Revoked)
 		if err != nil || len(hash) != sha256.Size {
-			return f, fmt.Errorf("%w: line %d has no hash", errFile, n+1)
+			return nil, fmt.Errorf("%w: line %d has no hash", errFile, n+1)
 		}
 		if line.Revoked != "" {
-			f.revoked = append(f.revoked, hash)
+			known.revoked = append(known.revoked, hash)
 		} else {
-			f.erased[string(hash)] = true
+			known.list = append(known.list, models.Erasure{Hash: hash})
 		}
 	}
 }

@@ -16,15 +16,15 @@ const (
 func TestDamagedFilesAreRefused(t *testing.T) {
 	t.Parallel()
 	whole := testHead + `{"hash":"` + testHash + `","begun_at":"2026-11-20T13:00:00.000Z"}` + "\n"
-	if f, err := readFile(strings.NewReader(whole)); err != nil || len(f.erased) != 1 {
-		t.Fatalf("%d erasures, %v", len(f.erased), err)
+	if f, err := readFile(strings.NewReader(whole)); err != nil || len(f.list) != 1 {
+		t.Fatalf("%v, %v", f, err)
 	}
 	for _, text := range []string{
 		"", "{}", `{"stepboard_erasures":2,"key":"` + testHash + `"}`, `{"stepboard_erasures":1,"key":"00"}`,
 		whole[:len(whole)-2], testHead + "{}", testHead + `{"hash":"0011","begun_at":"2026-11-20T13:00:00.000Z"}`, testHead + "null",
 	} {
 		if f, err := readFile(strings.NewReader(text)); !errors.Is(err, errFile) {
-			t.Errorf("%q: %d erasures, %v", text, len(f.erased), err)
+			t.Errorf("%q: %v, %v", text, f, err)
 		}
 	}
 }
@@ -44,9 +44,9 @@ func FuzzReadFile(f *testing.F) {
 			}
 			return
 		}
-		for hash := range read.erased {
-			if len(hash) != sha256.Size {
-				t.Errorf("%q has a hash of %d bytes", text, len(hash))
+		for _, e := range read.list {
+			if len(e.Hash) != sha256.Size {
+				t.Errorf("%q has a hash of %d bytes", text, len(e.Hash))
 			}
 		}
 		if len(read.secret) != sha256.Size {

@@ -3,7 +3,6 @@ package erasure
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"slices"
 
@@ -11,10 +10,10 @@ import (
 	"stepboard/services/boards/phones"
 )
 
-// Known is what a database knows about erasures.
+// Known is what a database or a file knows about erasures.
 type Known struct {
 	secret []byte
-	list   []models.Erasure // newest first
+	list   []models.Erasure // newest first; of a file with their hashes alone
 	// revoked has the hashes of the keys of upload addresses that were revoked.
 	revoked [][]byte
 }
@@ -58,16 +57,7 @@ func (s *Service) TakeOver(ctx context.Context, later *Known) (n int64, err erro
 	if !bytes.Equal(secret, later.secret) {
 		return 0, ErrUnrelated
 	}
-	erased := make(map[string]bool)
-	for _, e := range later.list {
-		for hash := range slices.Chunk(e.Hash, sha256.Size) {
-			erased[string(hash)] = true
-		}
-	}
-	if n, err = s.apply(ctx, secret, erased); err != nil {
-		return n, err
-	}
-	if err := s.o.Revoked.RevokeAgain(ctx, later.revoked); err != nil {
+	if n, err = s.apply(ctx, later); err != nil {
 		return n, err
 	}
 	now := s.now()
