@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -225,14 +226,20 @@ func newBenchDirectory(b *testing.B, env *testenv.Env) (*directory.Service, []mo
 		Memory: int64(4 * config.Default().Directory.Memory), Log: env.Log,
 	})
 	b.Cleanup(d.Close)
-	list, users := make([]directory.User, benchPeople), make([]models.UserID, benchPeople)
-	for i := range list {
-		users[i] = benchUser(i)
-		list[i] = directory.User{ID: users[i], Profile: benchProfile(i)}
+	users, profiles := make([]models.UserID, benchPeople), make([][2]string, benchPeople)
+	for i := range users {
+		p := benchProfile(i)
+		users[i], profiles[i] = benchUser(i), [2]string{p.Nickname, p.AvatarURL}
 	}
-	var rows []models.RowID
-	for part := range slices.Chunk(list, benchPeople/100) {
-		rows = append(rows, testenv.Must(d.Create(b.Context(), part))...)
+	rows := testenv.Must(d.EnsureMany(b.Context(), users))
+	err := env.Gorm.Exec(`UPDATE users SET nickname = p.value ->> 0, avatar_url = p.value ->> 1
+		FROM json_each(?) AS p WHERE user_id = p.key + 1`,
+		string(testenv.Must(json.Marshal(profiles)))).Error
+	if err != nil {
+		b.Fatal(err)
+	}
+	for part := range slices.Chunk(rows, benchPeople/100) {
+		testenv.Must(d.Records(b.Context(), part))
 	}
 	for i, row := range rows {
 		if row != models.RowID(i+1) {

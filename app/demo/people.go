@@ -13,7 +13,6 @@ import (
 
 	"stepboard/models"
 	"stepboard/services/boards/catalog"
-	"stepboard/services/people/directory"
 	"stepboard/services/people/friends"
 )
 
@@ -180,15 +179,6 @@ func bell(x, mean, width float64) float64 {
 // profile returns the public profile of a person.
 func (p *people) profile(id models.UserID) models.Profile {
 	return models.Profile{Nickname: p.names[p.positions[id]], CoverURL: p.coverOf(id)}
-}
-
-// users returns the people as users with profiles, by position.
-func (p *people) users() []directory.User {
-	list := make([]directory.User, len(p.ids))
-	for i, id := range p.ids {
-		list[i] = directory.User{ID: id, Profile: p.profile(id)}
-	}
-	return list
 }
 
 // idOf returns the user id of the person with a number from 1. As those of real apps,

@@ -20,7 +20,6 @@ import (
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/boards/ingest"
-	"stepboard/services/people/directory"
 	"stepboard/services/people/friends"
 	"stepboard/services/platform/auth"
 )
@@ -305,15 +304,15 @@ func TestDemoUploads(t *testing.T) {
 	bucket := testenv.Must(a.Catalog.Buckets.Current(board, env.Clock.Now(), models.UTCOffset{}))
 	today := bucket.Day
 	const people, days = 2000, 30
-	users := make([]directory.User, people)
+	users := make([]models.UserID, people)
 	var uploads []ingest.Upload
 	for i := range users {
-		users[i].ID = idOf(i + 1)
+		users[i] = idOf(i + 1)
 		for ago := range models.Date(days) {
-			uploads = append(uploads, ingest.Upload{User: users[i].ID, Date: today - ago, Score: 1})
+			uploads = append(uploads, ingest.Upload{User: users[i], Date: today - ago, Score: 1})
 		}
 	}
-	testenv.Must(a.Directory.Create(t.Context(), users))
+	testenv.Must(a.Directory.EnsureMany(t.Context(), users))
 	uploads[0].Date = today - days
 	if err := uploadAll(t.Context(), a, stepsBoard, uploads); err != nil {
 		t.Fatal(err)

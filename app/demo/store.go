@@ -31,9 +31,14 @@ const (
 // store stores the people, their friendships, past days, friend requests and groups,
 // and what operators and users have decided about some of them.
 func (p *people) store(ctx context.Context, a *app.App, clock models.Clock, progress Progress) error {
-	rows, err := a.Directory.Create(ctx, p.users())
+	rows, err := a.Directory.EnsureMany(ctx, p.ids)
 	if err != nil {
 		return err
+	}
+	for _, id := range p.ids {
+		if _, err := a.Directory.Put(ctx, id, p.profile(id)); err != nil {
+			return err
+		}
 	}
 	if err := p.storeFriends(ctx, a, progress); err != nil {
 		return err

@@ -121,28 +121,34 @@ func (s *Service) EnsureMany(ctx context.Context, users []models.UserID) ([]mode
 	if len(missing) == 0 {
 		return rows, nil
 	}
-	at := make(map[string]int, len(missing))
-	for _, i := range missing {
-		at[string(users[i])] = 0
+	asked := make([]string, len(missing))
+	for n, i := range missing {
+		asked[n] = string(users[i])
 	}
-	asked := slices.Sorted(maps.Keys(at))
+	asked = slices.Compact(slices.Sorted(slices.Values(asked)))
 	s.stats.Queries.Add(1)
-	found, created, returned, err := s.store.ensure(ctx, s.key, asked)
+	found, err := s.store.find(ctx, asked)
 	if err != nil {
 		return nil, models.Unavailable("look up users", err)
 	}
 	s.stats.IDs.SQL.Add(int64(len(asked)))
-	for i, user := range asked {
-		at[user] = i
-		s.memory.ids.put(models.UserID(user), found[i])
+	asked = slices.DeleteFunc(asked, func(user string) bool { return found[models.UserID(user)] != 0 })
+	if len(asked) > 0 {
+		records, returned, err := s.createAll(ctx, asked)
+		if err != nil {
+			return nil, models.Unavailable("create users", err)
+		}
+		for user, record := range records {
+			found[user] = record.Row
+		}
+		s.moveKept(ctx, returned)
 	}
 	for _, i := range missing {
-		rows[i] = found[at[string(users[i])]]
+		if rows[i] = found[users[i]]; rows[i] == 0 {
+			return nil, models.Unavailable("create users", errNotStored)
+		}
+		s.memory.ids.put(users[i], rows[i])
 	}
-	if created > 0 {
-		s.noteCreated(ctx, created, slices.Max(found))
-	}
-	s.moveKept(ctx, returned)
 	return rows, nil
 }
 
@@ -154,7 +160,7 @@ func (s *Service) resolveAll(ctx context.Context, users []models.UserID, create 
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	list, of := once(users, missing, func(user models.UserID) *resolve { return &resolve{User: User{ID: user}, create: create} })
+	list, of := once(users, missing, func(user models.UserID) *resolve { return &resolve{id: user, create: create} })
 	left, redisErr := s.resolveInRedis(ctx, list)
 	if len(left) > 0 {
 		if err := s.resolves.Submit(ctx, left); err != nil {
@@ -199,7 +205,7 @@ func once[Key comparable, Item any](keys []Key, positions []int, item func(Key) 
 
 // resolve is the lookup of one user.
 type resolve struct {
-	User
+	id     models.UserID
 	create bool
 	// row is the result; 0 if the user does not exist. Nobody reads it before the
 	// lookup is over.
@@ -222,7 +228,7 @@ func returnedOf(list []*resolve) (rows []models.RowID) {
 func idsOf(list []*resolve) []string {
 	users := make([]string, len(list))
 	for i, r := range list {
-		users[i] = string(r.ID)
+		users[i] = string(r.id)
 	}
 	return users
 }
@@ -234,12 +240,12 @@ func (s *Service) resolveInRedis(ctx context.Context, list []*resolve) (left []*
 		return list, err
 	}
 	for i, r := range list {
-		if rows[i] == 0 || s.outdated(r.ID, rows[i]) {
+		if rows[i] == 0 || s.outdated(r.id, rows[i]) {
 			left = append(left, r)
 			continue
 		}
 		r.row = rows[i]
-		s.memory.ids.put(r.ID, r.row)
+		s.memory.ids.put(r.id, r.row)
 	}
 	s.stats.IDs.Redis.Add(int64(len(list) - len(left)))
 	return left, nil
@@ -254,45 +260,50 @@ func (s *Service) runResolves(ctx context.Context, list []*resolve) []error {
 		return slices.Repeat([]error{models.Unavailable("look up users", err)}, len(list))
 	}
 	s.stats.IDs.SQL.Add(int64(len(list)))
-	var unknown []User
+	var unknown []string
 	for _, r := range list {
-		if _, ok := records[r.ID]; !ok && r.create {
-			unknown = append(unknown, r.User)
+		if _, ok := records[r.id]; !ok && r.create {
+			unknown = append(unknown, string(r.id))
 		}
 	}
 	var returned []models.RowID
 	if len(unknown) > 0 {
-		s.stats.Queries.Add(1)
 		var created map[models.UserID]models.Record
-		created, returned, err = s.store.create(ctx, s.key, unknown)
-		if err != nil {
+		if created, returned, err = s.createAll(ctx, unknown); err != nil {
 			return slices.Repeat([]error{models.Unavailable("create users", err)}, len(list))
 		}
-		failpoint.Hit("caches.users_created")
-		var highest models.RowID
-		for _, record := range created {
-			records[record.User] = record
-			highest = max(highest, record.Row)
-		}
-		s.noteCreated(ctx, int64(len(created)), highest)
+		maps.Copy(records, created)
 	}
 	for _, r := range list {
-		if record, ok := records[r.ID]; ok {
+		if record, ok := records[r.id]; ok {
 			r.row, r.returned = record.Row, r.create && slices.Contains(returned, record.Row)
-			s.memory.ids.put(r.ID, record.Row)
+			s.memory.ids.put(r.id, record.Row)
 		}
 	}
 	s.keep(ctx, slices.Collect(maps.Values(records)))
 	return nil
 }
 
-// noteCreated counts users that were created, the last of whom has the given row id. They stay
-// if ctx has ended.
-func (s *Service) noteCreated(ctx context.Context, created int64, highest models.RowID) {
-	s.stats.Created.Add(created)
-	if err := s.redis.raiseHighest(context.WithoutCancel(ctx), Counters{Row: highest}); err != nil {
+// createAll creates users and returns their records, and the rows of those who have returned. One query, as of
+// Store.create, and one round trip.
+func (s *Service) createAll(
+	ctx context.Context, users []string,
+) (records map[models.UserID]models.Record, returned []models.RowID, err error) {
+	s.stats.Queries.Add(1)
+	if records, returned, err = s.store.create(ctx, s.key, users); err != nil {
+		return nil, nil, err
+	}
+	failpoint.Hit("caches.users_created")
+	s.stats.Created.Add(int64(len(records)))
+	var counters Counters
+	for _, record := range records {
+		counters.Row = max(counters.Row, record.Row)
+	}
+	// They stay if ctx has ended.
+	if err := s.redis.raiseHighest(context.WithoutCancel(ctx), counters); err != nil {
 		s.log.WarnContext(ctx, "the highest row id is stored in Redis later", "error", err)
 	}
+	return records, returned, nil
 }
 
 // Records returns the record of each user, by position, as Describe.
@@ -457,40 +468,6 @@ func (s *Service) Put(ctx context.Context, user models.UserID, p models.Profile)
 	s.versions.add(record)
 	s.keep(context.WithoutCancel(ctx), []models.Record{record})
 	return p, nil
-}
-
-// User is a user with the profile that it is created with, which may be empty.
-type User struct {
-	ID models.UserID
-	models.Profile
-}
-
-// Create creates users with their profiles, and returns the row of each, by position.
-// Users that exist keep their profiles. A query and an insert for each queryItems.
-// CodeValidationFailed if a profile is neither empty nor valid; then some users may have
-// been created.
-func (s *Service) Create(ctx context.Context, users []User) ([]models.RowID, error) {
-	rows := make([]models.RowID, 0, len(users))
-	for chunk := range slices.Chunk(users, queryItems) {
-		list := make([]*resolve, len(chunk))
-		for i, user := range chunk {
-			var err error
-			if user.Profile != (models.Profile{}) {
-				if user.Profile, err = normalized(user.Profile); err != nil {
-					return nil, err
-				}
-			}
-			list[i] = &resolve{User: user, create: true}
-		}
-		if err := s.resolves.Submit(ctx, list); err != nil {
-			return nil, models.Unavailable("create users", err)
-		}
-		for _, r := range list {
-			rows = append(rows, r.row)
-		}
-		s.moveKept(ctx, returnedOf(list))
-	}
-	return rows, nil
 }
 
 // Stats counts the work of this process.

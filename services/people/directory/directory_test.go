@@ -276,20 +276,20 @@ func TestCreationInBulk(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	s := newService(t, env)
-	users := make([]directory.User, 1000)
+	users := make([]models.UserID, 1000)
 	for i := range users {
-		users[i] = directory.User{ID: models.UserID(fmt.Sprint("bulk-", i)), Profile: models.Profile{Nickname: fmt.Sprint("Ann ", i)}}
+		users[i] = models.UserID(fmt.Sprint("bulk-", i))
 	}
 	before := env.Pool.Stat().AcquireCount()
-	rows := testenv.Must(s.Create(t.Context(), users))
+	rows := testenv.Must(s.Ensure(t.Context(), users...))
 	// The process also looks for changes once a second: 4 statements each time.
 	if n := env.Pool.Stat().AcquireCount() - before; n > 50 {
 		t.Errorf("%d statements", n)
 	}
-	if again := testenv.Must(s.Create(t.Context(), users)); !slices.Equal(again, rows) {
+	if again := testenv.Must(s.Ensure(t.Context(), users...)); !slices.Equal(again, rows) {
 		t.Error("the same users again have other rows")
 	}
-	if r := testenv.Must(newService(t, env).Records(t.Context(), rows[999:])); r[0].Nickname != "Ann 999" || r[0].User != "bulk-999" {
+	if r := testenv.Must(newService(t, env).Records(t.Context(), rows[999:])); r[0].User != "bulk-999" {
 		t.Errorf("record %v", r)
 	}
 	var highest int64
@@ -522,11 +522,11 @@ func TestNoStampede(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	const users = 3000
-	list := make([]directory.User, users)
+	list := make([]models.UserID, users)
 	for i := range list {
-		list[i] = directory.User{ID: models.UserID(fmt.Sprint("user-", i))}
+		list[i] = models.UserID(fmt.Sprint("user-", i))
 	}
-	rows := testenv.Must(newService(t, env).Create(t.Context(), list))
+	rows := testenv.Must(newService(t, env).Ensure(t.Context(), list...))
 	for _, row := range rows {
 		env.Redis.Del(t.Context(), env.Keys.User(row))
 	}
@@ -539,7 +539,7 @@ func TestNoStampede(t *testing.T) {
 			page, want := make([]models.RowID, 50), make([]models.UserID, 50)
 			for j := range page {
 				n := (i*31 + j*97) % users
-				page[j], want[j] = rows[n], list[n].ID
+				page[j], want[j] = rows[n], list[n]
 			}
 			records, err := testenv.Available(t, func() ([]models.PublicRecord, error) { return s.Records(t.Context(), page) })
 			if err != nil {

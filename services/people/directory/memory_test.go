@@ -171,17 +171,13 @@ func TestMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	s := newServiceWith(t, env, 1_000_000)
-	list := make([]directory.User, 30_000)
-	for i := range list {
-		list[i] = directory.User{ID: models.UserID(fmt.Sprint("user-", i)), Profile: models.Profile{Nickname: fmt.Sprint("Ann ", i)}}
+	users := make([]models.UserID, 30_000)
+	for i := range users {
+		users[i] = models.UserID(fmt.Sprint("user-", i))
 	}
-	rows := testenv.Must(testenv.Available(t, func() ([]models.RowID, error) { return s.Create(t.Context(), list) }))
+	rows := testenv.Must(testenv.Available(t, func() ([]models.RowID, error) { return s.Ensure(t.Context(), users...) }))
 	if n := directory.HeldRecords(s); n > 1_000_000/40 {
 		t.Errorf("%d records are held", n)
-	}
-	users := make([]models.UserID, len(list))
-	for i, user := range list {
-		users[i] = user.ID
 	}
 	if found := testenv.Must(s.Find(t.Context(), users...)); !slices.Equal(found, rows) {
 		t.Error("users whose row ids were dropped have others")
@@ -190,7 +186,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Error("all row ids are held")
 	}
 	for i := 0; i < len(rows); i += 999 {
-		if got := profileOf(t, s, rows[i]); got != list[i].Profile {
+		if got := testenv.Must(s.Records(t.Context(), rows[i:i+1]))[0].User; got != users[i] {
 			t.Errorf("user %d is %v", i, got)
 		}
 	}

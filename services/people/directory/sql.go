@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -61,17 +60,15 @@ func (s *Store) byRow(ctx context.Context, rows []models.RowID) (map[models.RowI
 // another process has created some meanwhile. Ascending ids avoid deadlocks between processes.
 // Looking first avoids gaps: an insert that meets an existing row has taken a row id already.
 func (s *Store) create(
-	ctx context.Context, key []byte, users []User,
+	ctx context.Context, key []byte, users []string,
 ) (records map[models.UserID]models.Record, returned []models.RowID, err error) {
-	slices.SortStableFunc(users, func(a, b User) int { return strings.Compare(string(a.ID), string(b.ID)) })
-	users = slices.CompactFunc(users, func(a, b User) bool { return a.ID == b.ID })
+	users = slices.Compact(slices.Sorted(slices.Values(users)))
 	records = make(map[models.UserID]models.Record, len(users))
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		err := (&Store{tx}).each(ctx, func(r models.Record) { records[r.User] = r },
-			`INSERT INTO users (external_id, nickname, name_key, avatar_url, cover_url, created_at)
-			SELECT given.id, given.nickname, given.name_key, given.avatar_url, given.cover_url, ? FROM ?
-			WHERE NOT EXISTS (SELECT 1 FROM users u WHERE u.external_id = given.id) ORDER BY given.position
-			ON CONFLICT (external_id) DO NOTHING RETURNING `+recordColumns, currentTime(tx), given(tx, users))
+			`INSERT INTO users (external_id, created_at) SELECT given.text, ? FROM ?
+			WHERE NOT EXISTS (SELECT 1 FROM users u WHERE u.external_id = given.text) ORDER BY given.position
+			ON CONFLICT (external_id) DO NOTHING RETURNING `+recordColumns, currentTime(tx), lists.Texts(tx, users))
 		if err != nil {
 			return err
 		}
@@ -82,70 +79,20 @@ func (s *Store) create(
 		returned, err = takeBack(tx, key, ids, rows)
 		return err
 	})
-	if err != nil || len(records) == len(users) {
-		return records, returned, err
+	if err == nil && len(records) < len(users) {
+		records, err = s.byUser(ctx, users)
 	}
-	ids := make([]string, len(users))
-	for i, user := range users {
-		ids[i] = string(user.ID)
-	}
-	records, err = s.byUser(ctx, ids)
 	return records, returned, err
 }
 
-// ensure returns the row id of each of the distinct users, by position, and creates those that
-// do not exist, of which it returns the number. The users are ascending: that avoids deadlocks,
-// and neighbours share pages of the index. returned and key are as for create. One query, and one
-// transaction if some are created.
-func (s *Store) ensure(
-	ctx context.Context, key []byte, users []string,
-) (rows []models.RowID, created int64, returned []models.RowID, err error) {
-	rows = make([]models.RowID, len(users))
-	if err := s.find(ctx, users, rows); err != nil {
-		return nil, 0, nil, err
-	}
-	var missing []int // positions
-	var unknown []string
-	for i, row := range rows {
-		if row == 0 {
-			missing, unknown = append(missing, i), append(unknown, users[i])
-		}
-	}
-	if len(missing) == 0 {
-		return rows, 0, nil, nil
-	}
-	found := make([]models.RowID, len(unknown))
-	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		inserted := tx.Exec(`INSERT INTO users (external_id, created_at) SELECT given.text, ? FROM ?
-			WHERE NOT EXISTS (SELECT 1 FROM users u WHERE u.external_id = given.text) ORDER BY given.position
-			ON CONFLICT (external_id) DO NOTHING`, currentTime(tx), lists.Texts(tx, unknown))
-		if inserted.Error != nil {
-			return inserted.Error
-		}
-		created = inserted.RowsAffected
-		if err := (&Store{tx}).find(ctx, unknown, found); err != nil {
-			return err
-		}
-		if slices.Contains(found, 0) {
-			return errNotStored
-		}
-		returned, err = takeBack(tx, key, unknown, found)
-		return err
-	})
-	for n, i := range missing {
-		rows[i] = found[n]
-	}
-	return rows, created, returned, err
-}
-
-// find sets the row ids of the users that exist, by position. One query.
-func (s *Store) find(ctx context.Context, users []string, rows []models.RowID) error {
-	query := s.db.WithContext(ctx).Raw(`SELECT given.position, u.user_id FROM ? JOIN users u ON u.external_id = given.text`,
-		lists.Texts(s.db, users))
-	var position int
-	var row int64
-	return lists.Each(query, []any{&position, &row}, func() error {
-		rows[position-1] = models.RowID(row)
+// find returns the row ids of those users that exist. One query.
+func (s *Store) find(ctx context.Context, users []string) (map[models.UserID]models.RowID, error) {
+	rows := make(map[models.UserID]models.RowID, len(users))
+	var user models.UserID
+	var row models.RowID
+	query := s.db.WithContext(ctx).Raw(`SELECT u.external_id, u.user_id FROM ? JOIN users u ON u.external_id = given.text`, lists.Texts(s.db, users))
+	return rows, lists.Each(query, []any{&user, &row}, func() error {
+		rows[user] = row
 		return nil
 	})
 }

@@ -15,27 +15,6 @@ import (
 
 // This file has what differs between the databases.
 
-// given is a table of users, with their positions in the list.
-func given(db *gorm.DB, users []User) clause.Expr {
-	var columns [5][]string
-	for _, user := range users {
-		for i, text := range [...]string{string(user.ID), user.Nickname, user.AvatarURL, user.CoverURL, models.NameKey(user.Nickname)} {
-			columns[i] = append(columns[i], text)
-		}
-	}
-	if dialect.Postgres(db) {
-		return gorm.Expr(`unnest(CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]), CAST(? AS text[]))
-			WITH ORDINALITY AS given (id, nickname, avatar_url, cover_url, name_key, position)`,
-			&columns[0], &columns[1], &columns[2], &columns[3], &columns[4])
-	}
-	rows := make([][5]string, len(users))
-	for n := range rows {
-		rows[n] = [...]string{columns[0][n], columns[1][n], columns[2][n], columns[3][n], columns[4][n]}
-	}
-	return gorm.Expr(`(SELECT key AS position, value ->> 0 AS id, value ->> 1 AS nickname, value ->> 2 AS avatar_url,
-		value ->> 3 AS cover_url, value ->> 4 AS name_key FROM json_each(?)) AS given`, lists.JSON(rows))
-}
-
 // hashed is a table of the row ids of users and the hashes of their user ids.
 func hashed(db *gorm.DB, key []byte, ids []string, rows []models.RowID) clause.Expr {
 	hashes := make([]string, len(ids))
