@@ -112,6 +112,15 @@ func (s *Sets[Owner]) loadAll(ctx context.Context, sets []*missing[Owner]) []err
 	return nil
 }
 
+// SetsOf returns the sets of a kind of owners, by position.
+func SetsOf[Owner ~int64](kind keys.Sets, owners []Owner) []Set {
+	sets := make([]Set, len(owners))
+	for i, owner := range owners {
+		sets[i] = Set{Kind: kind, Owner: int64(owner)}
+	}
+	return sets
+}
+
 func (s *Sets[Owner]) set(owner Owner) Set { return Set{Kind: s.kind, Owner: int64(owner)} }
 
 // Members returns the members of an owner's set, in no particular order; the caller may change
@@ -207,12 +216,7 @@ func (s *Sets[Owner]) NewRemoval(gone models.RowID) *Change[Owner] {
 // the change must not be committed. One round trip for each thousand owners, two in a
 // cluster; in a bulk change two for each ten thousand.
 func (c *Change[Owner]) Mark(ctx context.Context, owners []Owner) error {
-	owners = slices.Compact(slices.Sorted(slices.Values(owners)))
-	sets := make([]Set, len(owners))
-	for i, owner := range owners {
-		sets[i] = c.sets.set(owner)
-	}
-	return c.MarkOf(ctx, sets)
+	return c.MarkOf(ctx, SetsOf(c.sets.kind, slices.Compact(slices.Sorted(slices.Values(owners)))))
 }
 
 // MarkOf is Mark for sets of any kind, which the same change is about.

@@ -179,37 +179,33 @@ func (s *Service) Renew(ctx context.Context, user models.UserID, id models.Group
 
 // set sets columns of a group for its owner.
 func (s *Service) set(ctx context.Context, user models.UserID, id models.GroupID, columns map[string]any) (Group, error) {
-	row, err := s.directory.FindOne(ctx, user)
-	if err != nil {
-		return Group{}, err
-	}
-	err = s.change(ctx, func(t *tx) error {
-		group, err := t.owned(id, row)
-		if err != nil {
-			return err
-		}
-		return t.set(group.Row, columns)
-	})
+	row, err := s.asOwner(ctx, user, id, func(t *tx, group models.GroupRow) error { return t.set(group, columns) })
 	if err != nil {
 		return Group{}, err
 	}
 	return s.get(ctx, row, id)
 }
 
-// Delete ends a group. It changes nothing if the user is not a member, so that it may be
-// repeated. CodeForbidden if the user is a member and not the owner.
-func (s *Service) Delete(ctx context.Context, user models.UserID, id models.GroupID) error {
-	row, err := s.directory.FindOne(ctx, user)
-	if err != nil {
-		return err
+// asOwner changes a group for its owner, whose row it returns.
+func (s *Service) asOwner(
+	ctx context.Context, user models.UserID, id models.GroupID, fn func(*tx, models.GroupRow) error,
+) (row models.RowID, err error) {
+	if row, err = s.directory.FindOne(ctx, user); err != nil {
+		return 0, err
 	}
-	err = s.change(ctx, func(t *tx) error {
+	return row, s.change(ctx, func(t *tx) error {
 		group, err := t.owned(id, row)
 		if err != nil {
 			return err
 		}
-		return t.delete(group.Row)
+		return fn(t, group.Row)
 	})
+}
+
+// Delete ends a group. It changes nothing if the user is not a member, so that it may be
+// repeated. CodeForbidden if the user is a member and not the owner.
+func (s *Service) Delete(ctx context.Context, user models.UserID, id models.GroupID) error {
+	_, err := s.asOwner(ctx, user, id, (*tx).delete)
 	if models.CodeOf(err) == models.CodeNotFound {
 		return nil
 	}

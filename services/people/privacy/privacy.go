@@ -155,7 +155,7 @@ func (s *Service) change(ctx context.Context, choice models.PrivacyChoice, fn fu
 			return err
 		}
 		c.Stale(pair...)
-		return c.StaleOf(notShownSets(pair)...)
+		return c.StaleOf(cache.SetsOf(keys.NotShown, pair)...)
 	})
 }
 

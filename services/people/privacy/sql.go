@@ -135,14 +135,7 @@ func choose(tx *gorm.DB, choice models.PrivacyChoice, known bool) error {
 func groupsOf(tx *gorm.DB, user models.RowID) ([]cache.Set, error) {
 	var groups []models.GroupRow
 	err := tx.Raw(`SELECT group_id FROM group_members WHERE user_id = ?`, user).Scan(&groups).Error
-	if err != nil {
-		return nil, fmt.Errorf("read groups: %w", err)
-	}
-	sets := make([]cache.Set, len(groups))
-	for i, group := range groups {
-		sets[i] = cache.Set{Kind: keys.Groups, Owner: int64(group)}
-	}
-	return sets, nil
+	return cache.SetsOf(keys.Groups, groups), models.Wrap("read groups", err)
 }
 
 // undo removes a choice.

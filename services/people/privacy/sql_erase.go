@@ -26,7 +26,7 @@ func (s *Service) Erase(ctx context.Context, user models.RowID) (removed int64, 
 	// The user's own set is removed whether or not there are choices left.
 	for chunk := range slices.Chunk(append(others, user), eraseChoices) {
 		err := s.friends.Change(ctx, chunk, func(c *friends.Change) error {
-			if err := c.StaleOf(notShownSets(append(chunk, user))...); err != nil {
+			if err := c.StaleOf(cache.SetsOf(keys.NotShown, append(chunk, user))...); err != nil {
 				return err
 			}
 			kept := c.DB().Exec(`INSERT INTO kept_choices (user_id, kind, row_id, created_at)
@@ -47,15 +47,6 @@ func (s *Service) Erase(ctx context.Context, user models.RowID) (removed int64, 
 	// Last, because the erasure of somebody else may keep a choice of this user meanwhile.
 	n, err := s.store.forgetKept(ctx, "user_id", user)
 	return removed + n, err
-}
-
-// notShownSets returns the cached sets of those who are not shown to users.
-func notShownSets(users []models.RowID) []cache.Set {
-	sets := make([]cache.Set, len(users))
-	for i, user := range users {
-		sets[i] = cache.Set{Kind: keys.NotShown, Owner: int64(user)}
-	}
-	return sets
 }
 
 // Return makes the choices of others that are kept of an erased user hold for the row under which
@@ -85,7 +76,7 @@ func moveKept(c *friends.Change, people []models.RowID, from, to models.RowID) e
 		return err
 	}
 	c.Stale(append(people, to)...)
-	if err := c.StaleOf(notShownSets(append(people, to))...); err != nil {
+	if err := c.StaleOf(cache.SetsOf(keys.NotShown, append(people, to))...); err != nil {
 		return err
 	}
 	// Those who have met the user before this know each other no more.
