@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -150,9 +151,7 @@ func Refuse(status int, detail string) *Problem {
 func writeProblem(c *gin.Context, err error) {
 	p := problemOf(err)
 	p.RequestID = requestID(c)
-	for name, values := range p.GetHeaders() {
-		c.Writer.Header()[name] = values
-	}
+	maps.Copy(c.Writer.Header(), p.GetHeaders())
 	setError(c, err)
 	c.Header("Content-Type", "application/problem+json")
 	c.Status(p.Status)
@@ -185,9 +184,7 @@ func replaceErrors() {
 		c := humagin.Unwrap(hctx)
 		p.RequestID = requestID(c)
 		setError(c, p.cause)
-		for name, values := range p.GetHeaders() {
-			c.Writer.Header()[name] = values
-		}
+		maps.Copy(c.Writer.Header(), p.GetHeaders())
 		return p
 	}
 }

@@ -116,9 +116,7 @@ func checkUsers(location string, users []models.UserID) error {
 	if users == nil {
 		return models.Invalid(location, "is required")
 	}
-	ids := slices.Clone(users)
-	slices.Sort(ids)
-	if len(slices.Compact(ids)) != len(users) {
+	if len(slices.Compact(slices.Sorted(slices.Values(users)))) != len(users) {
 		return models.Invalid(location, "names a user twice")
 	}
 	return nil

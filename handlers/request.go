@@ -37,15 +37,7 @@ func requestID(c *gin.Context) string { return c.Writer.Header().Get(requestIDHe
 // validRequestID reports whether an id fits in a log line: it has 1 to 64 visible
 // ASCII characters.
 func validRequestID(id string) bool {
-	if id == "" || len(id) > 64 {
-		return false
-	}
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] > '~' {
-			return false
-		}
-	}
-	return true
+	return id != "" && len(id) <= 64 && !strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' })
 }
 
 // newRequestID returns an id for a request whose client has given none.

@@ -1,6 +1,9 @@
 package models
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Hour is an hour of UTC, counted from the Unix epoch.
 type Hour int64
@@ -8,14 +11,7 @@ type Hour int64
 const secondsHour = 3600
 
 // HourOf returns the hour of a moment.
-func HourOf(t time.Time) Hour {
-	seconds := t.Unix()
-	hour := seconds / secondsHour
-	if seconds < hour*secondsHour {
-		hour-- // before 1970
-	}
-	return Hour(hour)
-}
+func HourOf(t time.Time) Hour { return Hour(math.Floor(float64(t.Unix()) / secondsHour)) }
 
 // Start returns the hour's first moment.
 func (h Hour) Start() time.Time { return time.Unix(int64(h)*secondsHour, 0).UTC() }
