@@ -261,11 +261,18 @@ func (p *program) follow(to *peer) error {
 				return nil
 			}
 			return exitStatus(f.N)
+		case frameCreate:
+			file.makes = replaced(f.Text)
+			fallthrough
 		default:
+			do := func() { _ = to.send(file.do(f)) }
+			if file.makes {
+				do()
+				continue
+			}
 			// A file may be a pipe that somebody fills slowly. Meanwhile the command may be
 			// interrupted, and end. There is one operation at a time.
-			file.begin(f)
-			go func() { _ = to.send(file.do(f)) }()
+			go do()
 		}
 	}
 }
@@ -276,35 +283,17 @@ type clientFile struct {
 	write newFile
 	// makes is set if the file appears when it is complete. No operation on it takes long.
 	makes bool
-	under sync.WaitGroup // operations on such a file
-}
-
-// begin must be called before do.
-func (c *clientFile) begin(f frame) {
-	if f.Kind == frameCreate {
-		c.makes = replaced(f.Text)
-	}
-	if c.makes {
-		c.under.Add(1)
-	}
 }
 
 // end removes a file that is not complete, when the command has ended.
 func (c *clientFile) end() {
-	if !c.makes {
-		return
-	}
-	c.under.Wait()
-	if c.write != nil {
+	if c.makes && c.write != nil {
 		c.write.discard()
 	}
 }
 
 // do does an operation and returns its result.
 func (c *clientFile) do(f frame) frame {
-	if c.makes {
-		defer c.under.Done()
-	}
 	result := frame{Kind: frameResult}
 	var err error
 	switch f.Kind {
@@ -373,19 +362,18 @@ func (s *session) ask(f frame) (frame, error) {
 	}
 }
 
+// do does an operation that has no other result than its error.
+func (s *session) do(f frame) error {
+	_, err := s.ask(f)
+	return err
+}
+
 func (s *session) open(path string) (io.ReadCloser, error) {
-	if _, err := s.ask(frame{Kind: frameOpen, Text: path}); err != nil {
-		return nil, err
-	}
-	file := remoteFile{s}
-	return remoteReader{bufio.NewReaderSize(file, chunk), file}, nil
+	return remoteFile{s}, s.do(frame{Kind: frameOpen, Text: path})
 }
 
 func (s *session) create(path string) (newFile, error) {
-	if _, err := s.ask(frame{Kind: frameCreate, Text: path}); err != nil {
-		return nil, err
-	}
-	return remoteFile{s}, nil
+	return remoteFile{s}, s.do(frame{Kind: frameCreate, Text: path})
 }
 
 // remoteFile is the client's file that is open.
@@ -394,45 +382,30 @@ type remoteFile struct{ session *session }
 // Read reads at most a chunk.
 func (f remoteFile) Read(p []byte) (int, error) {
 	result, err := f.session.ask(frame{Kind: frameRead, N: min(len(p), chunk)})
-	n := copy(p, result.Data)
 	if err == nil && result.End {
 		err = io.EOF
 	}
-	return n, err
+	return copy(p, result.Data), err
 }
 
-// Write writes all of p.
+// Write writes all of p, or nothing.
 func (f remoteFile) Write(p []byte) (int, error) {
-	for rest := p; len(rest) > 0; {
-		part := rest[:min(len(rest), chunk)]
-		if _, err := f.session.ask(frame{Kind: frameWrite, Data: part}); err != nil {
-			return len(p) - len(rest), err
-		}
-		rest = rest[len(part):]
+	if err := f.session.do(frame{Kind: frameWrite, Data: p}); err != nil {
+		return 0, err
 	}
 	return len(p), nil
 }
 
-func (f remoteFile) complete() error {
-	_, err := f.session.ask(frame{Kind: frameComplete})
-	return err
+// Close closes a file that was read. It never fails: everything was read, or the command has failed.
+func (f remoteFile) Close() error {
+	_ = f.session.do(frame{Kind: frameClosed})
+	return nil
 }
+
+func (f remoteFile) complete() error { return f.session.do(frame{Kind: frameComplete}) }
 
 // discard does nothing: the client removes what is not complete when the command has ended.
 func (remoteFile) discard() {}
-
-// remoteReader reads the client's file.
-type remoteReader struct {
-	*bufio.Reader
-
-	file remoteFile
-}
-
-// Close closes the client's file. It never fails: everything was read, or the command has failed.
-func (r remoteReader) Close() error {
-	_, _ = r.file.session.ask(frame{Kind: frameClosed})
-	return nil
-}
 
 // output is a stream of the client that a command prints on.
 type output struct {
