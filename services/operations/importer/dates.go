@@ -1,8 +1,10 @@
 package importer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,10 +24,13 @@ const (
 	anyOrder = monthFirst | dayFirst | yearFirst
 )
 
-// writtenDate is a date as a line has it.
-type writtenDate struct {
-	numbers [3]int
-	orders  dateOrder // those that its form permits
+// writtenDate has the days that a date may be, at most one for each order.
+type writtenDate []reading
+
+// reading is a day that a date is in some orders: in all of them if its form has only one.
+type reading struct {
+	orders dateOrder
+	day    models.Date
 }
 
 // What is wrong with a date or a time, behind its text.
@@ -39,118 +44,88 @@ var (
 	errInstant = errors.New("is no midnight, neither in UTC nor in the board's time zone: write a day such as 2016-04-12")
 )
 
-// in returns the day that the date is in one order.
-func (w writtenDate) in(order dateOrder) (models.Date, error) {
-	year, month, day := w.numbers[0], w.numbers[1], w.numbers[2]
-	switch order {
-	case monthFirst:
-		month, day, year = w.numbers[0], w.numbers[1], w.numbers[2]
-	case dayFirst:
-		day, month, year = w.numbers[0], w.numbers[1], w.numbers[2]
-	}
+// with adds the reading of a date's numbers in some orders, if they are a day of the calendar.
+func (w writtenDate) with(orders dateOrder, year, month, day int) writtenDate {
 	if year < 100 {
 		year += 2000
 	}
 	t := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
-	if t.Year() != year || int(t.Month()) != month || t.Day() != day {
-		return 0, errDay
+	if int(t.Month()) != month || t.Day() != day {
+		return w
 	}
-	return models.DateOf(t), nil
+	date := models.DateOf(t)
+	if at := slices.IndexFunc(w, func(r reading) bool { return r.day == date }); at >= 0 {
+		w[at].orders |= orders
+		return w
+	}
+	return append(w, reading{orders, date})
 }
 
-// readings returns the days that the date may be if it has one of the orders, and which of
-// them make it a day of the calendar. A form that has only one order is read in that.
-func (w writtenDate) readings(orders dateOrder) (days []models.Date, possible dateOrder) {
-	if w.orders == yearFirst {
-		orders = yearFirst
-	}
-	for order := monthFirst; order <= yearFirst; order <<= 1 {
-		if orders&w.orders&order == 0 {
-			continue
-		}
-		if day, err := w.in(order); err == nil {
-			possible |= order
-			if !slices.Contains(days, day) {
-				days = append(days, day)
-			}
+// in returns the readings of a date that has one of the orders.
+func (w writtenDate) in(orders dateOrder) (readings writtenDate) {
+	for _, r := range w {
+		if r.orders&orders != 0 {
+			readings = append(readings, r)
 		}
 	}
-	return days, possible
+	return readings
 }
 
-// certainDate returns the date in the form that has only one order.
-func certainDate(year, month, day int) writtenDate {
-	return writtenDate{numbers: [3]int{year, month, day}, orders: yearFirst}
-}
-
-// parseWrittenDate parses a date without a time: three numbers between slashes, hyphens or
-// dots, 20160412, or a date with the English name of its month.
-func parseWrittenDate(text string) (w writtenDate, ok bool) {
-	at := strings.IndexAny(text, "/-.")
-	if at < 0 || strings.ContainsAny(text, " ,") {
-		if len(text) == len("20160412") && strings.Trim(text, "0123456789") == "" {
-			n, _ := strconv.Atoi(text) // it has nothing but digits
-			return certainDate(n/10_000, n/100%100, n%100), true
-		}
-		return parseNamedDate(text)
-	}
-	second, third, ok := strings.Cut(text[at+1:], text[at:at+1])
-	if !ok {
-		return w, false
-	}
-	texts := [3]string{text[:at], second, third}
-	for i, digits := range texts {
-		n, err := strconv.ParseUint(digits, 10, 16)
-		if err != nil || len(digits) > 2 && (len(digits) != 4 || i == 1) {
-			return parseNamedDate(text)
-		}
-		w.numbers[i] = int(n)
-	}
-	switch first, last := len(texts[0]), len(texts[2]); {
-	case first == 4 && last <= 2:
-		w.orders = yearFirst
-	case first <= 2 && last == 4:
-		w.orders = monthFirst | dayFirst
-	case first == 2 && last == 2 && text[at] == '-':
-		w.orders = anyOrder
-	case first <= 2 && last == 2:
-		w.orders = monthFirst | dayFirst
-	default:
-		return w, false
-	}
-	return w, true
-}
+// isDigits reports whether a text has nothing but digits.
+func isDigits(text string) bool { return strings.Trim(text, "0123456789") == "" }
 
 // months has the English names of months by their first letters.
 var months = []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}
 
-// parseNamedDate parses 12-Apr-2016, 12 April 16, Apr 12, 2016 and Tue, 12 Apr 2016.
-func parseNamedDate(text string) (w writtenDate, ok bool) {
+// parseWrittenDate parses a date without a time: three numbers between slashes, hyphens or dots,
+// 20160412, or a date with the English name of its month, such as 12-Apr-2016, 12 April 16,
+// Apr 12, 2016 and Tue, 12 Apr 2016.
+func parseWrittenDate(text string) (w writtenDate, ok bool) {
+	if len(text) == len("20160412") && isDigits(text) {
+		text = text[:4] + "-" + text[4:6] + "-" + text[6:]
+	}
 	parts := strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" -/.,", c) })
-	if len(parts) == 4 && strings.Trim(parts[0], "0123456789") != "" {
+	if len(parts) == 4 && !isDigits(parts[0]) {
 		parts = parts[1:] // the day of the week
 	}
 	if len(parts) != 3 {
-		return w, false
+		return nil, false
 	}
-	month, named := 0, 1
-	for i, part := range parts[:2] {
-		if len(part) >= 3 {
-			if m := slices.Index(months, strings.ToLower(part[:3])); m >= 0 && strings.Trim(part, "0123456789") == part {
-				month, named = m+1, i
-			}
+	var numbers, lengths [3]int
+	named := -1 // the part with the month's name
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 10, 16)
+		if err != nil && named < 0 && i < 2 && len(part) >= 3 {
+			named = i
+			n = uint64(slices.Index(months, strings.ToLower(part[:3])) + 1)
 		}
+		if err != nil && (named != i || n == 0) {
+			return nil, false
+		}
+		numbers[i], lengths[i] = int(n), len(part)
 	}
-	day, year := parts[1-named], parts[2]
-	if len(day) == 4 {
-		day, year = year, day // 2016-Apr-12
+	if named >= 0 {
+		day, year := 1-named, 2
+		if lengths[day] == 4 {
+			day, year = year, day // 2016-Apr-12
+		}
+		ok = lengths[day] <= 2 && (lengths[year] == 2 || lengths[year] == 4)
+		return w.with(anyOrder, numbers[year], numbers[named], numbers[day]), ok
 	}
-	d, errDay := strconv.ParseUint(day, 10, 8)
-	y, errYear := strconv.ParseUint(year, 10, 16)
-	if month == 0 || errDay != nil || errYear != nil || len(day) > 2 || len(year) != 2 && len(year) != 4 {
-		return w, false
+	first, last, separator := lengths[0], lengths[2], text[len(parts[0]):][:1]
+	switch {
+	case !strings.Contains("-/.", separator), strings.Join(parts, separator) != text, lengths[1] > 2:
+		return nil, false
+	case first == 4 && last <= 2:
+		return w.with(anyOrder, numbers[0], numbers[1], numbers[2]), true
+	case first > 2, last != 2 && last != 4:
+		return nil, false
 	}
-	return certainDate(int(y), month, int(d)), true
+	w = w.with(monthFirst, numbers[2], numbers[0], numbers[1]).with(dayFirst, numbers[2], numbers[1], numbers[0])
+	if first == 2 && last == 2 && separator == "-" {
+		w = w.with(yearFirst, numbers[0], numbers[1], numbers[2])
+	}
+	return w, true
 }
 
 // parseDay parses a day. Programs often write it as its midnight, on the clock of no zone, with
@@ -159,70 +134,46 @@ func parseDay(text string, zone *time.Location) (writtenDate, error) {
 	if date, ok := parseWrittenDate(text); ok {
 		return date, nil
 	}
-	if t, ok := parseSince1970(text); ok {
-		return dayOfInstant(t, zone)
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && len(text) == len("1795046400") {
+		return dayOfInstant(time.Unix(n, 0), zone)
+	} else if err == nil && len(text) == len("1795046400000") {
+		return dayOfInstant(time.UnixMilli(n), zone)
 	}
-	dateText, clock := cutTime(text)
-	date, ok := parseWrittenDate(dateText)
-	if !ok || clock == "" {
-		return date, errDate
-	}
-	clock, offset := cutOffset(clock)
-	if hour, err := parseClock(clock); err == nil && hour == 0 {
-		return date, nil
-	}
-	days, _ := date.readings(anyOrder)
-	since, err := parseTimeOfDay(clock)
-	if offset == "" || err != nil || len(days) != 1 {
-		return date, errTime
-	}
-	east, err := time.Parse("-07:00", offset)
-	if err != nil {
-		return date, errTime
-	}
-	_, seconds := east.Zone()
-	return dayOfInstant(days[0].UTC().Add(since-time.Duration(seconds)*time.Second), zone)
-}
-
-// parseSince1970 parses a time in seconds or milliseconds since 1970.
-func parseSince1970(text string) (time.Time, bool) {
-	n, err := strconv.ParseInt(text, 10, 64)
+	t, err := parseTime(text)
 	switch {
-	case err != nil:
-	case len(text) == 10:
-		return time.Unix(n, 0).UTC(), true
-	case len(text) == 13:
-		return time.UnixMilli(n).UTC(), true
+	case errors.Is(err, errDate), err == nil && t.since == 0:
+		return t.date, err
+	case err != nil, !t.zoned, len(t.date) != 1:
+		return t.date, errTime
 	}
-	return time.Time{}, false
+	return dayOfInstant(t.date[0].day.UTC().Add(t.since-t.east), zone)
 }
 
 // dayOfInstant returns the day that begins at an instant, in the board's zone or in UTC.
-func dayOfInstant(t time.Time, zone *time.Location) (writtenDate, error) {
+func dayOfInstant(t time.Time, zone *time.Location) (w writtenDate, err error) {
 	for _, zone := range [...]*time.Location{zone, time.UTC} {
 		if zone == nil {
 			continue
 		}
 		year, month, day := t.In(zone).Date()
 		if time.Date(year, month, day, 0, 0, 0, 0, zone).Equal(t) {
-			return certainDate(year, int(month), day), nil
+			return w.with(anyOrder, year, int(month), day), nil
 		}
 	}
-	return writtenDate{}, errInstant
+	return nil, errInstant
 }
 
 // parseHour parses the beginning of an hour.
 func parseHour(text string) (date writtenDate, hour int, err error) {
-	dateText, clock := cutTime(text)
-	date, ok := parseWrittenDate(dateText)
-	if !ok {
-		return date, 0, errDate
+	t, err := parseTime(text)
+	switch {
+	case err != nil:
+	case t.zoned:
+		err = errZone
+	case t.since%time.Hour != 0:
+		err = errPart
 	}
-	if _, offset := cutOffset(clock); offset != "" {
-		return date, 0, errZone
-	}
-	hour, err = parseClock(clock)
-	return date, hour, err
+	return t.date, int(t.since / time.Hour), err
 }
 
 // joinHour returns the text of an hour from two columns. That of hours may repeat the day.
@@ -252,63 +203,47 @@ func cutTime(text string) (date, clock string) {
 	return strings.TrimRight(text[:at], " ,T"), text[at:]
 }
 
-// cutOffset cuts an offset from UTC off the end of a time and returns it as +08:00.
-func cutOffset(clock string) (rest, offset string) {
-	rest = strings.TrimSpace(strings.TrimSuffix(strings.TrimSuffix(clock, "UTC"), "GMT"))
-	if before, ok := strings.CutSuffix(rest, "Z"); ok {
-		return before, "+00:00"
-	}
-	at := strings.LastIndexAny(rest, "+-")
-	if at < 0 {
-		if rest != strings.TrimSpace(clock) {
-			return rest, "+00:00"
-		}
-		return rest, ""
-	}
-	offset = strings.ReplaceAll(rest[at:], ":", "")
-	if len(offset) == len("+08") {
-		offset += "00"
-	}
-	if len(offset) != len("+0800") {
-		return clock, "?" // it is none, and no time either
-	}
-	return strings.TrimSpace(rest[:at]), offset[:3] + ":" + offset[3:]
+// writtenTime is a date with a time behind it.
+type writtenTime struct {
+	date  writtenDate
+	since time.Duration // after midnight
+	// zoned says that the text has an offset from UTC, and east what it is.
+	zoned bool
+	east  time.Duration
 }
 
-// parseTimeOfDay returns how long after midnight a clock such as 16:00 or 16:00:00.000 is.
-func parseTimeOfDay(clock string) (time.Duration, error) {
-	t, err := time.Parse("15:04:05", clock)
-	if err != nil {
-		t, err = time.Parse("15:04", clock)
-	}
-	return t.Sub(t.Truncate(24 * time.Hour)), err
-}
+// clockForm matches a time such as 13:00, 1:00:00 PM or 13:00:00.000+08:00: its hour, minutes,
+// seconds, the first letter of AM or PM, and the offset from UTC with its hours and minutes.
+var clockForm = regexp.MustCompile(
+	`^(\d{1,2}):([0-5]\d)(?::([0-5]\d(?:\.\d*)?))? *(?i:([AP])M)? *(Z|UTC|GMT|([+-]\d\d):?([0-5]\d)?(?: ?UTC| ?GMT)?)?$`)
 
-// parseClock parses the beginning of an hour, such as 13:00, 13:00:00 or 1:00 PM, and
-// returns the hour.
-func parseClock(clock string) (int, error) {
-	digits, afternoon, twelve := clock, 0, false
-	if n := len(clock) - 2; n > 0 && (strings.EqualFold(clock[n:], "AM") || strings.EqualFold(clock[n:], "PM")) {
-		digits, twelve = strings.TrimSpace(clock[:n]), true
-		if clock[n]|0x20 == 'p' {
-			afternoon = 12
+// parseTime parses a date and the time behind it.
+func parseTime(text string) (t writtenTime, err error) {
+	dateText, clock := cutTime(text)
+	var ok bool
+	if t.date, ok = parseWrittenDate(dateText); !ok {
+		return t, errDate
+	}
+	m := clockForm.FindStringSubmatch(clock)
+	if m == nil {
+		return t, errClock
+	}
+	hour, _ := strconv.Atoi(m[1]) // two digits
+	if half := m[4]; half != "" {
+		if hour < 1 || hour > 12 {
+			return t, errClock
+		}
+		if hour %= 12; half == "P" || half == "p" {
+			hour += 12
 		}
 	}
-	hourText, rest, ok := strings.Cut(digits, ":")
-	hour, err := strconv.ParseUint(hourText, 10, 8)
-	if !ok || err != nil || len(hourText) > 2 || hour > 23 || twelve && (hour < 1 || hour > 12) {
-		return 0, errClock
+	if hour > 23 {
+		return t, errClock
 	}
-	minutes, seconds, hasSeconds := strings.Cut(rest, ":")
-	seconds, _, _ = strings.Cut(seconds, ".")
-	if len(minutes) != 2 || hasSeconds && len(seconds) != 2 || strings.Trim(rest, "0123456789:.") != "" {
-		return 0, errClock
+	t.zoned = m[5] != ""
+	t.since, err = time.ParseDuration(fmt.Sprintf("%dh%sm%ss", hour, m[2], cmp.Or(m[3], "0")))
+	if err == nil && m[6] != "" {
+		t.east, err = time.ParseDuration(m[6] + "h" + cmp.Or(m[7], "0") + "m")
 	}
-	if strings.Trim(rest, "0:.") != "" {
-		return 0, errPart
-	}
-	if twelve {
-		return int(hour)%12 + afternoon, nil
-	}
-	return int(hour), nil
+	return t, err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,29 +65,20 @@ func EachEdge(ctx context.Context, in io.Reader, o EdgesOptions, do func(number 
 	if err != nil {
 		return fmt.Errorf("--where: %w", err)
 	}
-	r := &edgeReader{EdgesOptions: o, filters: filters, do: do, records: newRecordReader(in, ",;\t")}
+	r := &edgeReader{EdgesOptions: o, filters: filters, do: do, records: newRecordReader(in), oneWay: make(map[friends.Edge]*oneWayRow)}
 	r.columns, _ = findEdgeColumns([]string{"", ""})
 	r.records.comment = isComment
-	err = r.records.each(ctx, func(rec record) error {
-		rec.text = strings.TrimSpace(rec.text)
-		switch {
-		case rec.bad != nil:
-			return r.pass(edgeRow{rec.number, nil, rec.bad})
-		case isComment(rec.text):
-			r.size = r.size || strings.HasPrefix(rec.text, "%%MatrixMarket")
-			return nil
-		case rec.text == "":
-			return nil
-		case r.size:
-			r.size = false
-			return nil
-		}
-		return r.read(rec)
-	})
-	if err == nil {
-		err = r.decideFirst()
+	first, err := r.begin(ctx)
+	if err == nil && first.fields != nil {
+		err = r.decideFirst(ctx, first)
 	}
-	if err != nil {
+	for err == nil {
+		var row edgeRow
+		if row, err = r.row(ctx); err == nil {
+			err = r.edge(row)
+		}
+	}
+	if !errors.Is(err, errEnd) {
 		return err
 	}
 	return r.endOneWay()
@@ -99,18 +91,10 @@ type edgeReader struct {
 	filters []filter
 	do      func(number int, edge friends.Edge, bad error) error
 	records *recordReader
-	// splitter is nil until the first row, or the header, was read.
-	splitter *splitter
-	header   *header // nil if the file has none
-	columns  edgeColumns
-	// first has the fields of the first row until the ones below it, at most rowsBelow, decide whether they are names of
-	// columns.
-	first edgeRow
-	below []edgeRow
+	header  *header // nil if the file has none
+	columns edgeColumns
 	// oneWay has the rows of one direction, by the two people in their order.
-	oneWay map[friends.Edge]oneWayRow
-	// size says that the next line has the size of a matrix, in the format Matrix Market.
-	size bool
+	oneWay map[friends.Edge]*oneWayRow
 }
 
 // edgeRow is a row. Its fields are nil for none, or if it is bad.
@@ -140,75 +124,69 @@ func isComment(line string) bool {
 	return rest == "" || strings.ContainsRune(" \t%", rune(rest[0]))
 }
 
-// read reads a record with content.
-func (r *edgeReader) read(rec record) error {
-	if r.splitter == nil {
-		return r.begin(rec)
+// next returns the next record with content.
+func (r *edgeReader) next(ctx context.Context) (record, error) {
+	for matrix := false; ; {
+		rec, err := r.records.next(ctx)
+		rec.text = strings.TrimSpace(rec.text)
+		switch {
+		case err != nil, rec.bad != nil:
+			return rec, err
+		case isComment(rec.text):
+			matrix = matrix || strings.HasPrefix(rec.text, "%%MatrixMarket")
+		case rec.text == "":
+		case matrix: // its size
+			matrix = false
+		default:
+			return rec, nil
+		}
 	}
-	fields, err := r.splitter.split(rec.text)
-	if err == nil {
-		fields, err = r.row(fields)
-	}
-	return r.pass(edgeRow{rec.number, fields, err})
 }
 
-// pass passes on a row, once it is known whether the first one is a header.
-func (r *edgeReader) pass(row edgeRow) error {
-	switch {
-	case r.first.fields == nil && row.bad != nil:
-		return r.do(row.number, friends.Edge{}, row.bad)
-	case r.first.fields == nil:
-		return r.edge(row.number, row.fields)
+// begin reads up to the header or the first row, and returns that row.
+func (r *edgeReader) begin(ctx context.Context) (first edgeRow, err error) {
+	for r.records.delimiters == "" {
+		rec, err := r.next(ctx)
+		if err != nil {
+			return first, err
+		}
+		if first, err = r.beginWith(rec); err != nil {
+			return first, err
+		}
 	}
-	row.fields = slices.Clone(row.fields)
-	if r.below = append(r.below, row); len(r.below) < rowsBelow {
-		return nil
-	}
-	return r.decideFirst()
+	return first, nil
 }
 
-// begin reads a record of those up to the header or the first row.
-func (r *edgeReader) begin(rec record) error {
+// beginWith reads a record of those up to the header or the first row, and returns the row if it is that.
+func (r *edgeReader) beginWith(rec record) (first edgeRow, err error) {
 	delimiters, err := delimiterOf(rec.text, rec.number)
 	if err != nil {
-		return err
+		return first, err
 	}
-	splitter := newSplitter(delimiters)
-	fields, err := splitter.split(rec.text)
-	if err != nil {
-		return r.do(rec.number, friends.Edge{}, err)
+	fields, bad := split(rec.text, delimiters)
+	if bad = cmp.Or(rec.bad, bad); bad != nil {
+		return first, r.do(rec.number, friends.Edge{}, bad)
 	}
 	names := fields
 	if marked := strings.TrimLeft(rec.text, "#%"); marked != rec.text {
 		names = strings.FieldsFunc(marked, func(c rune) bool { return strings.ContainsRune(delimiters, c) })
 		if len(fields) != 2 && headerOf(names) != certainHeader || strings.HasSuffix(fields[0], ":") {
-			return nil // a comment such as #Nodes: 4039
+			return first, nil // a comment such as #Nodes: 4039
 		}
 	}
-	kind := headerOf(names)
 	switch {
-	case isAdjacency(delimiters, fields, splitter.quoted):
-		return fmt.Errorf("line %d, %q, is that of an adjacency list: write a line with two ids for each friendship", rec.number, shortened(rec.text))
-	case r.Header == "yes" || r.Header == "" && kind == certainHeader:
-		return r.useHeader(rec.number, delimiters, names)
+	case isAdjacency(rec.text, fields, delimiters):
+		return first, fmt.Errorf("line %d, %q, is that of an adjacency list: write a line with two ids for each friendship", rec.number, shortened(rec.text))
+	case r.Header == "yes" || r.Header == "" && headerOf(names) == certainHeader:
+		return first, r.useHeader(rec.number, delimiters, names)
 	case len(fields) > 2 && r.Header == "":
-		return r.do(rec.number, friends.Edge{}, fmt.Errorf("%d fields instead of two user ids: a file with further columns "+
+		return first, r.do(rec.number, friends.Edge{}, fmt.Errorf("%d fields instead of two user ids: a file with further columns "+
 			"needs a first line that names all of them, two of them user1_id and user2_id", len(fields)))
 	case len(fields) != 2:
-		return r.do(rec.number, friends.Edge{}, fmt.Errorf("%d fields instead of two user ids", len(fields)))
+		return first, r.do(rec.number, friends.Edge{}, fmt.Errorf("%d fields instead of two user ids", len(fields)))
 	}
-	r.use(delimiters)
-	if r.Header == "no" {
-		return r.edge(rec.number, fields)
-	}
-	r.first = edgeRow{rec.number, slices.Clone(fields), nil}
-	return nil
-}
-
-// use reads the rest of the file with these delimiters.
-func (r *edgeReader) use(delimiters string) {
-	r.splitter = newSplitter(delimiters)
-	r.records.quotes.delimiters = delimiters
+	r.records.delimiters = delimiters
+	return edgeRow{number: rec.number, fields: fields}, nil
 }
 
 // useHeader takes the columns from the names in a line.
@@ -221,16 +199,12 @@ func (r *edgeReader) useHeader(number int, delimiters string, names []string) er
 	if err != nil {
 		return fmt.Errorf("line %d has the columns %s: %w", number, listed(names), err)
 	}
-	for at := range h.where { // somebody has decided about the column
-		switch at {
-		case columns.status:
-			columns.status = notNamed
-		case columns.kind:
-			columns.kind = notNamed
+	for _, at := range [...]*int{&columns.status, &columns.kind} {
+		if h.where[*at] != nil {
+			*at = notNamed // somebody has decided about the column
 		}
 	}
-	r.use(delimiters)
-	r.header, r.columns = &h, columns
+	r.records.delimiters, r.header, r.columns = delimiters, &h, columns
 	if r.Note == nil {
 		return nil
 	}
@@ -245,61 +219,85 @@ func (r *edgeReader) useHeader(number int, delimiters string, names []string) er
 	return nil
 }
 
-// row checks the fields of a row.
-func (r *edgeReader) row(fields []string) ([]string, error) {
-	switch {
-	case r.header != nil:
-		return r.header.row(fields)
-	case isAdjacency(r.splitter.quotes.delimiters, fields, r.splitter.quoted):
-		return nil, fmt.Errorf("%q must be in quotes if it is an id; if this is an adjacency list, write a line with two ids for each friendship", shortened(fields[0]))
-	case len(fields) != 2:
-		return nil, fmt.Errorf("%d fields instead of two user ids: the file separates them by %s", len(fields), delimiterNames[r.splitter.quotes.delimiters])
+// row returns the next row below the header or the first row.
+func (r *edgeReader) row(ctx context.Context) (edgeRow, error) {
+	rec, err := r.next(ctx)
+	row := edgeRow{number: rec.number, bad: rec.bad}
+	if err != nil || rec.bad != nil {
+		return row, err
 	}
-	return fields, nil
+	delimiters := r.records.delimiters
+	row.fields, row.bad = split(rec.text, delimiters)
+	switch {
+	case row.bad != nil:
+	case r.header != nil:
+		row.fields, row.bad = r.header.row(row.fields)
+	case isAdjacency(rec.text, row.fields, delimiters):
+		row.bad = fmt.Errorf("%q must be in quotes if it is an id; if this is an adjacency list, write a line with two ids for each friendship", shortened(row.fields[0]))
+	case len(row.fields) != 2:
+		row.bad = fmt.Errorf("%d fields instead of two user ids: the file separates them by %s", len(row.fields), delimiterNames[delimiters])
+	}
+	return row, nil
 }
 
 // isAdjacency reports whether a row is that of an adjacency list, such as 3: 2 7 9.
-func isAdjacency(delimiters string, fields []string, inQuotes []bool) bool {
-	return delimiters == spaces && len(fields) > 1 && !inQuotes[0] && strings.HasSuffix(fields[0], ":")
+func isAdjacency(text string, fields []string, delimiters string) bool {
+	return delimiters == spaces && len(fields) > 1 && text[0] != '"' && strings.HasSuffix(fields[0], ":")
 }
 
-// decideFirst reads the first row, unless those below it show that it is a header, and then these.
-func (r *edgeReader) decideFirst() error {
-	first, below := r.first, r.below
-	if first.fields == nil {
-		return nil
+// decideFirst reads the first row, unless those below it show that it is a header, and these.
+func (r *edgeReader) decideFirst(ctx context.Context, first edgeRow) (err error) {
+	var below []edgeRow
+	var good [][]string // the fields of those that are not bad
+	for r.Header == "" && len(below) < rowsBelow && err == nil {
+		var row edgeRow
+		if row, err = r.row(ctx); err == nil {
+			below = append(below, row)
+		}
+		if err == nil && row.bad == nil {
+			good = append(good, row.fields)
+		}
 	}
-	r.first, r.below = edgeRow{}, nil
-	err := r.readFirst(first, below)
+	if err != nil && !errors.Is(err, errEnd) {
+		return err
+	}
+	isHeader, doubt := false, false
+	if r.Header == "" {
+		isHeader, doubt = headerAbove(first.fields, good)
+	}
+	switch delimiters := r.records.delimiters; {
+	case isHeader:
+		err = r.useHeader(first.number, delimiters, first.fields)
+	case doubt:
+		err = fmt.Errorf("line %d, %q, may be a header or two users: say which by --header yes or --header no",
+			first.number, shortened(strings.Join(first.fields, delimiters[:1])))
+	default:
+		err = r.edge(first)
+	}
 	for _, row := range below {
 		if err == nil {
-			err = r.pass(row)
+			err = r.edge(row)
 		}
 	}
 	return err
 }
 
-func (r *edgeReader) readFirst(first edgeRow, below []edgeRow) error {
-	below = slices.DeleteFunc(slices.Clone(below), func(row edgeRow) bool { return row.bad != nil })
+// headerAbove reports whether a first row is a header, or may be one, by the rows below it.
+func headerAbove(first []string, below [][]string) (isHeader, doubt bool) {
 	all := func(is func(fields []string) bool) bool {
-		return len(below) > 0 && !slices.ContainsFunc(below, func(row edgeRow) bool { return !is(row.fields) })
+		return len(below) > 0 && !slices.ContainsFunc(below, func(fields []string) bool { return !is(fields) })
 	}
-	kind := headerOf(first.fields)
-	most := max(idKind(first.fields[0]), idKind(first.fields[1]))
-	prefix := indexed(first.fields)
+	lowest := func(fields []string) int { return min(idKind(fields[0]), idKind(fields[1])) }
+	kind := headerOf(first)
+	most := max(idKind(first[0]), idKind(first[1]))
+	prefix := indexed(first)
 	alone := prefix != "" && all(func(fields []string) bool { // nobody below is called like that
 		return !strings.HasPrefix(strings.ToLower(fields[0]), prefix) && !strings.HasPrefix(strings.ToLower(fields[1]), prefix)
 	})
-	switch {
-	case most < idNumber && len(below) >= rowsBelow/2 && all(func(fields []string) bool { return min(idKind(fields[0]), idKind(fields[1])) == idNumber }),
-		kind == likelyHeader && all(func(fields []string) bool { return headerOf(fields) == noHeader }),
-		alone && strings.HasSuffix(strings.TrimRight(prefix, "_- "), "id"):
-		return r.useHeader(first.number, r.splitter.quotes.delimiters, first.fields)
-	case kind != noHeader, alone, len(below) > 0 && most < min(idKind(below[0].fields[0]), idKind(below[0].fields[1])):
-		return fmt.Errorf("line %d, %q, may be a header or two users: say which by --header yes or --header no",
-			first.number, shortened(strings.Join(first.fields, r.splitter.quotes.delimiters[:1])))
-	}
-	return r.edge(first.number, first.fields)
+	isHeader = most < idNumber && len(below) >= rowsBelow/2 && all(func(fields []string) bool { return lowest(fields) == idNumber }) ||
+		kind == likelyHeader && all(func(fields []string) bool { return headerOf(fields) == noHeader }) ||
+		alone && strings.HasSuffix(strings.TrimRight(prefix, "_- "), "id")
+	return isHeader, kind != noHeader || alone || len(below) > 0 && most < lowest(below[0])
 }
 
 // indexed returns what two fields begin with, in small letters, that differ by a number or a letter at their ends alone,
@@ -316,12 +314,17 @@ func indexed(fields []string) string {
 }
 
 // edge passes on the friendship of a row.
-func (r *edgeReader) edge(number int, fields []string) error {
-	c := r.columns
+func (r *edgeReader) edge(row edgeRow) error {
+	if row.bad != nil {
+		return r.do(row.number, friends.Edge{}, row.bad)
+	}
+	c, fields := r.columns, row.fields
 	if r.header == nil && len(r.filters) > 0 {
 		return errors.New("--where: the file has no line that names its columns")
 	}
-	edge, err := edgeOf(fields[c.first], fields[c.second], r.Offset)
+	a, errA := parseUser(fields[c.first], r.Offset)
+	b, errB := parseUser(fields[c.second], r.Offset)
+	edge, err := friends.Edge{A: a, B: b}, cmp.Or(errA, errB)
 	switch {
 	case err != nil:
 	case edge.A == edge.B:
@@ -329,80 +332,62 @@ func (r *edgeReader) edge(number int, fields []string) error {
 	case c.status != notNamed && !isAccepted(fields[c.status]):
 		name := r.header.names[c.status]
 		return fmt.Errorf("line %d: the column %q has %q: take the rows of friends only, by --where %s=accepted, or with further --where other rows, too",
-			number, name, shortened(fields[c.status]), name)
+			row.number, name, shortened(fields[c.status]), name)
 	case c.oneWay, c.kind != notNamed && strings.EqualFold(strings.TrimSpace(fields[c.kind]), "directed"):
-		return r.oneDirection(number, edge)
+		return r.oneDirection(row.number, edge)
 	}
-	return r.do(number, edge, err)
+	return r.do(row.number, edge, err)
 }
 
 // oneDirection passes on the friendship of a row if the other direction was there before.
 func (r *edgeReader) oneDirection(number int, edge friends.Edge) error {
 	key := friends.Edge{A: min(edge.A, edge.B), B: max(edge.A, edge.B)}
-	row, there := r.oneWay[key]
+	row := r.oneWay[key]
 	switch {
-	case there && !row.other && row.edge != edge:
-		row.other = true
-		r.oneWay[key] = row
-		if err := r.do(row.line, row.edge, ErrOneWay); err != nil {
-			return err
-		}
-		return r.do(number, edge, nil)
-	case there:
-		return r.do(number, edge, ErrOneWay)
-	case len(r.oneWay) == maxOneWay:
+	case row == nil && len(r.oneWay) == maxOneWay:
 		return fmt.Errorf("the rows of the file are one-way, and more than %d pairs of people are kept in memory: split it, with both rows of a pair in the same part", maxOneWay)
+	case row == nil:
+		r.oneWay[key] = &oneWayRow{line: number, edge: edge}
+		return nil
+	case row.other || row.edge == edge:
+		return r.do(number, edge, ErrOneWay)
 	}
-	if r.oneWay == nil {
-		r.oneWay = make(map[friends.Edge]oneWayRow)
+	row.other = true
+	if err := r.do(row.line, row.edge, ErrOneWay); err != nil {
+		return err
 	}
-	r.oneWay[key] = oneWayRow{line: number, edge: edge}
-	return nil
+	return r.do(number, edge, nil)
 }
 
 // endOneWay reports the rows of one direction whose other direction never came.
 func (r *edgeReader) endOneWay() error {
-	rows := slices.SortedFunc(maps.Values(r.oneWay), func(a, b oneWayRow) int { return cmp.Compare(a.line, b.line) })
-	for _, row := range rows {
+	for _, row := range slices.SortedFunc(maps.Values(r.oneWay), func(a, b *oneWayRow) int { return cmp.Compare(a.line, b.line) }) {
 		if row.other {
 			continue
 		}
-		err := r.do(row.line, row.edge, errors.New("the row is one-way, and the file has no row of the other direction"))
-		if err != nil {
+		if err := r.do(row.line, row.edge, errors.New("the row is one-way, and the file has no row of the other direction")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// edgeOf returns the friendship of two user ids.
-func edgeOf(a, b string, offset int64) (friends.Edge, error) {
-	var ids [2]models.UserID
-	for i, field := range [...]string{a, b} {
-		var err error
-		if offset != 0 {
-			if field, err = addOffset(field, offset); err != nil {
-				return friends.Edge{}, err
-			}
-		}
-		if ids[i], err = parseUser(field); err != nil {
-			return friends.Edge{}, err
-		}
-	}
-	return friends.Edge{A: ids[0], B: ids[1]}, nil
-}
+// quotedField matches a field in quotes, with the delimiter before it.
+var quotedField = regexp.MustCompile(`(^|[,;\t ]) *"(?:[^"]|"")*"`)
 
 // delimiterOf returns the delimiters of a line of ids. An id that has one must be in quotes.
 func delimiterOf(line string, number int) (string, error) {
-	switch has := outsideQuotes(line, ",;\t"); {
-	case has[0] && has[1]:
+	outside := quotedField.ReplaceAllString(line, "$1")
+	comma, semicolon := strings.Contains(outside, ","), strings.Contains(outside, ";")
+	switch {
+	case comma && semicolon:
 		return "", fmt.Errorf("line %d, %q, has commas and semicolons: put ids that have one in quotes, "+
 			"or put the line user1_id,user2_id or user1_id;user2_id above", number, shortened(line))
-	case has[0]:
+	case comma:
 		return ",", nil
-	case has[1]:
+	case semicolon:
 		return ";", nil
-	case has[2] && headerOf(strings.Split(line, "\t")) == certainHeader:
+	case strings.Contains(outside, "\t") && headerOf(strings.Split(line, "\t")) == certainHeader:
 		return "\t", nil // whose fields may have spaces
 	}
 	return spaces, nil
@@ -427,62 +412,46 @@ var personWords = []string{
 var indexes = []string{"01", "12", "ab"}
 
 // pairs are the names of two columns of people that belong together, besides those that differ
-// by a number or a letter.
-var pairs = []struct {
-	first, second string
-	oneWay        bool
-}{
-	{"source", "target", false},
-	{"src", "dst", false},
-	{"from", "to", false},
-	{"fromuser", "touser", false},
-	{"fromnode", "tonode", false},
-	{"user", "friend", false},
-	{"person", "friend", false},
-	{"member", "friend", false},
-	{"name", "friend", false},
-	{"", "friend", false},
-	{"node", "neighbor", false},
-	{"node", "neighbour", false},
-	{"sender", "receiver", false},
-	{"sender", "recipient", false},
-	{"requester", "addressee", false},
-	{"requester", "receiver", false},
-	{"inviter", "invitee", false},
-	{"follower", "followee", true},
-	{"follower", "following", true},
-	{"follower", "followed", true},
-	{"user", "follower", true},
-	{"user", "following", true},
-}
-
-// personColumn is what the name of a column says of people.
-type personColumn struct {
-	word  string // of personWords
-	index string // a number or a letter behind it
-	id    bool   // whether it names ids
-}
-
-// personColumnOf returns what a column's name says of people.
-func personColumnOf(name string) (c personColumn, ok bool) {
-	word := columnWord(name)
-	word, c.id = strings.CutSuffix(word, "id")
-	if n := len(word); n > 0 && strings.IndexByte("0123456789ab", word[n-1]) >= 0 {
-		if c.index = word[n-1:]; !slices.Contains(personWords, word) {
-			word = word[:n-1]
-		}
+// by a number or a letter. Rows of oneWayPairs are one-way.
+var (
+	pairs = [][2]string{
+		{"source", "target"}, {"src", "dst"}, {"from", "to"}, {"fromuser", "touser"}, {"fromnode", "tonode"},
+		{"user", "friend"}, {"person", "friend"}, {"member", "friend"}, {"name", "friend"}, {"", "friend"},
+		{"node", "neighbor"}, {"node", "neighbour"}, {"sender", "receiver"}, {"sender", "recipient"},
+		{"requester", "addressee"}, {"requester", "receiver"}, {"inviter", "invitee"},
 	}
-	if before, ok := strings.CutSuffix(word, "id"); ok {
-		word, c.id = before, true
+	oneWayPairs = [][2]string{
+		{"follower", "followee"}, {"follower", "following"}, {"follower", "followed"}, {"user", "follower"}, {"user", "following"},
 	}
-	c.word = word
-	return c, slices.Contains(personWords, word) && (word != "" || c.id)
+)
+
+// personForm matches the name of a column of people, as columnWord returns it: a word, and the
+// number or the letter behind it, each of which id may follow.
+var personForm = regexp.MustCompile("^(" + strings.Join(personWords, "|") + ")(id)?([0-9ab]?)(id)?$")
+
+// personColumn returns what a column's name says of people: one of personWords, the number or the
+// letter behind it, and whether it names ids. It returns false if it says nothing.
+func personColumn(name string) (word, index string, ids, ok bool) {
+	m := personForm.FindStringSubmatch(columnWord(name))
+	if m == nil {
+		return "", "", false, false
+	}
+	ids = m[2]+m[4] != ""
+	return m[1], m[3], ids, ids || m[1] != ""
 }
 
 // findEdgeColumns returns the columns of a header; false if they are not known. Those of a header
 // of two columns are these two.
 func findEdgeColumns(names []string) (c edgeColumns, ok bool) {
 	c.kind, c.status = notNamed, notNamed
+	at := make(map[string]int, len(names))         // by word and index
+	for _, ofIDs := range [...]bool{false, true} { // of several, the first of ids
+		for i, name := range slices.Backward(names) {
+			if word, index, ids, ok := personColumn(name); ok && ids == ofIDs {
+				at[word+index] = i
+			}
+		}
+	}
 	for i, name := range names {
 		switch columnWord(name) {
 		case "type", "edgetype", "relation":
@@ -491,36 +460,22 @@ func findEdgeColumns(names []string) (c edgeColumns, ok bool) {
 			c.status = i
 		}
 	}
-	at := make(map[personColumn]int, len(names))
-	for i, name := range slices.Backward(names) {
-		if p, ok := personColumnOf(name); ok {
-			at[p] = i // of several, the first
-		}
-	}
-	find := func(word, index string) (int, bool) {
-		for _, id := range [...]bool{true, false} {
-			if i, ok := at[personColumn{word, index, id}]; ok {
-				return i, true
-			}
-		}
-		return 0, false
-	}
-	try := func(a, b personColumn) (both bool) {
+	both := func(a, b string) bool {
 		var first, second bool
-		c.first, first = find(a.word, a.index)
-		c.second, second = find(b.word, b.index)
+		c.first, first = at[a]
+		c.second, second = at[b]
 		return first && second
 	}
 	for _, word := range personWords {
 		for _, index := range indexes {
-			if try(personColumn{word: word, index: index[:1]}, personColumn{word: word, index: index[1:]}) {
+			if both(word+index[:1], word+index[1:]) {
 				return c, true
 			}
 		}
 	}
-	for _, p := range pairs {
-		if try(personColumn{word: p.first}, personColumn{word: p.second}) {
-			c.oneWay = p.oneWay
+	for i, pair := range slices.Concat(pairs, oneWayPairs) {
+		if both(pair[0], pair[1]) {
+			c.oneWay = i >= len(pairs)
 			return c, true
 		}
 	}
@@ -544,19 +499,16 @@ const (
 func headerOf(fields []string) headerKind {
 	named, ids := 0, true
 	for _, field := range fields {
-		if p, ok := personColumnOf(field); ok {
+		if _, index, ofIDs, ok := personColumn(field); ok {
 			named++
-			ids = ids && (p.id || p.index == "")
+			ids = ids && (ofIDs || index == "")
 		}
 	}
-	if len(fields) > 2 {
-		if _, ok := findEdgeColumns(fields); ok {
-			return certainHeader
-		}
-		return noHeader
-	}
+	_, known := findEdgeColumns(fields)
 	switch {
-	case named == 0, len(fields) < 2:
+	case len(fields) > 2 && known:
+		return certainHeader
+	case len(fields) != 2, named == 0:
 		return noHeader
 	case named < len(fields) || fields[0] == fields[1]:
 		return unclearHeader
@@ -589,9 +541,20 @@ func idKind(field string) int {
 	return idMixed
 }
 
-// parseUser returns the user of a field.
-func parseUser(field string) (models.UserID, error) {
+// parseUser returns the user of a field. An offset that is not 0 is added to its number.
+func parseUser(field string, offset int64) (models.UserID, error) {
 	field = strings.TrimSpace(field)
+	if offset != 0 {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return "", fmt.Errorf("%q is not a number, to which --offset could be added", shortened(field))
+		}
+		sum := n + offset
+		if sum < 1 || (offset > 0) != (sum > n) {
+			return "", fmt.Errorf("%s with offset %d is not 1 or more", field, offset)
+		}
+		field = strconv.FormatInt(sum, 10)
+	}
 	if isPlaceholder(field) {
 		return "", fmt.Errorf("%q stands for an id that is missing", field)
 	}
@@ -615,14 +578,13 @@ func isPlaceholder(field string) bool {
 	return false
 }
 
+// damagedForm matches what a spreadsheet or a data frame makes of a number.
+var damagedForm = regexp.MustCompile(`^(\d+\.0|[\d.,]+E\+\d+)$`)
+
 // damagedID reports whether a spreadsheet or a data frame made the id of a number, such as
 // 1.50396E+09 or 1503960366.0.
 func damagedID(id models.UserID) bool {
-	mantissa, exponent, ok := strings.Cut(string(id), "E+")
-	if whole, fraction, point := strings.Cut(string(id), "."); point && !ok {
-		return whole != "" && strings.Trim(whole, "0123456789") == "" && fraction == "0"
-	}
-	return ok && exponent != "" && mantissa != "" && strings.Trim(exponent, "0123456789") == "" && strings.Trim(mantissa, "0123456789.,") == ""
+	return strings.ContainsAny(string(id), ".E") && damagedForm.MatchString(string(id))
 }
 
 // shortened returns the beginning of a long text.
@@ -632,17 +594,4 @@ func shortened(text string) string {
 		return text
 	}
 	return text[:limit] + "…"
-}
-
-// addOffset adds the offset to a number.
-func addOffset(field string, offset int64) (string, error) {
-	n, err := strconv.ParseInt(strings.TrimSpace(field), 10, 64)
-	if err != nil {
-		return "", fmt.Errorf("%q is not a number, to which --offset could be added", shortened(field))
-	}
-	sum := n + offset
-	if sum < 1 || (offset > 0) != (sum > n) {
-		return "", fmt.Errorf("%s with offset %d is not 1 or more", field, offset)
-	}
-	return strconv.FormatInt(sum, 10), nil
 }

@@ -70,44 +70,36 @@ func EachSteps(ctx context.Context, in io.Reader, o StepsOptions, do func(line S
 	if err != nil {
 		return fmt.Errorf("--where: %w", err)
 	}
-	columns, err := parseColumns(o.Columns)
+	asked, err := parseColumns(o.Columns)
 	if err != nil {
 		return fmt.Errorf("--columns: %w", err)
 	}
-	r := &stepsReader{StepsOptions: o, do: do, filters: filters, asked: columns, orders: anyOrder, records: newRecordReader(in, ",;\t")}
-	err = r.records.each(ctx, func(rec record) error {
-		switch {
-		case rec.bad != nil && r.splitter == nil:
-			return fmt.Errorf("line %d: %w", rec.number, rec.bad)
-		case rec.bad != nil:
-			return do(StepsLine{Number: rec.number}, rec.bad)
-		case rec.text == "":
-			return nil
-		case r.splitter == nil:
-			return r.readHeader(rec)
+	r := &stepsReader{StepsOptions: o, do: do, filters: filters, asked: asked, orders: anyOrder, records: newRecordReader(in)}
+	for err == nil {
+		var rec record
+		if rec, err = r.records.next(ctx); err == nil {
+			err = r.read(rec)
 		}
-		return r.read(rec)
-	})
+	}
 	switch {
-	case err != nil:
+	case !errors.Is(err, errEnd):
 		return err
-	case r.splitter == nil:
+	case r.records.delimiters == "":
 		return r.noHeader()
 	}
-	return r.end()
+	return r.settle("the file does")
 }
 
 // stepsReader reads the lines of a file of steps.
 type stepsReader struct {
 	StepsOptions
 
-	do       func(line StepsLine, bad error) error
-	records  *recordReader
-	filters  []filter
-	asked    map[string]string // the names of columns that were asked for, by what they have
-	splitter *splitter         // nil until the header was read
-	header   header
-	columns  stepsColumns
+	do      func(line StepsLine, bad error) error
+	records *recordReader
+	filters []filter
+	asked   map[string]string // the names of columns that were asked for, by what they have
+	header  header
+	columns stepsColumns
 
 	// above counts the records above the header. best says why the one of them with the most
 	// fields is none.
@@ -118,7 +110,9 @@ type stepsReader struct {
 	orders dateOrder
 	shown  string
 	commas commas
-	held   []heldSteps
+	// held has the lines that wait in their order, the first of them until its date and its number
+	// are certain.
+	held []heldSteps
 }
 
 // heldSteps is a line that waits until its date and its number are certain.
@@ -130,22 +124,46 @@ type heldSteps struct {
 	number writtenNumber
 }
 
+// read reads a record.
+func (r *stepsReader) read(rec record) error {
+	above := r.records.delimiters == "" // the header
+	switch {
+	case rec.bad != nil && above:
+		return fmt.Errorf("line %d: %w", rec.number, rec.bad)
+	case rec.bad == nil && rec.text == "":
+		return nil
+	case above:
+		return r.readHeader(rec)
+	}
+	l, bad := r.parse(rec)
+	if err := r.learn(l); err != nil {
+		return err
+	}
+	if bad != nil {
+		return r.do(l.StepsLine, bad)
+	}
+	if len(r.held) == 0 && r.certain(l) {
+		return r.pass(l)
+	}
+	l.text = strings.Clone(l.text) // without the rest of the record
+	if r.held = append(r.held, l); len(r.held) > maxHeld {
+		return r.settle(fmt.Sprintf("%d lines do", maxHeld))
+	}
+	return r.release()
+}
+
 // readHeader reads a record of those that may name the columns.
 func (r *stepsReader) readHeader(rec record) error {
 	for _, delimiter := range []string{",", ";", "\t"} {
-		splitter := newSplitter(delimiter)
-		names, err := splitter.split(rec.text)
-		var h header
+		names, err := split(rec.text, delimiter)
 		if err == nil {
-			h, err = newHeader(names, r.filters)
-		}
-		var columns stepsColumns
-		if err == nil {
-			columns, err = findColumns(names, r.asked, r.User != "")
+			r.header, err = newHeader(names, r.filters)
 		}
 		if err == nil {
-			r.splitter, r.header, r.columns = splitter, h, columns
-			r.records.quotes.delimiters = delimiter
+			r.columns, err = findColumns(names, r.asked, r.User != "")
+		}
+		if err == nil {
+			r.records.delimiters = delimiter
 			if r.above > 0 && r.Note != nil {
 				r.Note(rec.number, fmt.Sprintf("names the columns; %d above it were skipped", r.above))
 			}
@@ -173,49 +191,26 @@ func (r *stepsReader) noHeader() error {
 		r.best, headerWithin, stepsExpected)
 }
 
-// read reads a record.
-func (r *stepsReader) read(rec record) error {
-	l, err := r.parse(rec)
-	if err := r.learn(l); err != nil {
-		return err
-	}
-	if err != nil {
-		return r.do(l.StepsLine, err)
-	}
-	if r.certain(l) {
-		return r.pass(l)
-	}
-	if len(r.held) == maxHeld {
-		if err := r.settleCommas(); err != nil {
-			return err
-		}
-		if len(r.held) > 0 {
-			return r.uncertain(fmt.Sprintf("%d lines do", maxHeld))
-		}
-	}
-	l.text = strings.Clone(l.text) // without the rest of the record
-	r.held = append(r.held, l)
-	return nil
-}
-
 // parse parses a record, but for what only the whole file shows.
 func (r *stepsReader) parse(rec record) (l heldSteps, err error) {
-	l.Number, l.Hourly, l.User = rec.number, r.columns.hourly, r.User
-	fields, err := r.splitter.split(rec.text)
+	at := r.columns
+	l.Number, l.Hourly, l.User = rec.number, at.hourly, r.User
+	if rec.bad != nil {
+		return l, rec.bad
+	}
+	fields, err := split(rec.text, r.records.delimiters)
 	if err == nil {
 		fields, err = r.header.row(fields)
+	}
+	if err == nil && r.User == "" {
+		l.User, err = parseUser(fields[at.user], 0)
 	}
 	if err != nil {
 		return l, err
 	}
-	if r.User == "" {
-		if l.User, err = parseUser(fields[r.columns.user]); err != nil {
-			return l, err
-		}
-	}
-	l.text = strings.TrimSpace(fields[r.columns.date])
-	if r.columns.hour != notNamed {
-		if l.text, err = joinHour(l.text, strings.TrimSpace(fields[r.columns.hour])); err != nil {
+	l.text = strings.TrimSpace(fields[at.date])
+	if at.hour != notNamed {
+		if l.text, err = joinHour(l.text, strings.TrimSpace(fields[at.hour])); err != nil {
 			return l, err
 		}
 	}
@@ -226,108 +221,84 @@ func (r *stepsReader) parse(rec record) (l heldSteps, err error) {
 	} else {
 		l.date, err = parseDay(l.text, r.Zone)
 	}
-	if err == nil {
-		if days, _ := l.date.readings(anyOrder); len(days) == 0 {
-			err = errDay
-		}
+	if err == nil && len(l.date) == 0 {
+		err = errDay
 	}
 	if err != nil {
 		return l, fmt.Errorf("%q %w", shortened(l.text), err)
 	}
-	steps := fields[r.columns.steps]
-	if steps := strings.TrimSpace(steps); steps == "" || isPlaceholder(steps) {
+	steps := strings.TrimSpace(fields[at.steps])
+	if steps == "" || isPlaceholder(steps) {
 		return l, ErrNoSteps
 	}
 	l.number, err = parseSteps(steps, most)
 	return l, err
 }
 
-// learn notes what a line shows about the file, and passes on the lines that waited for it.
+// learn notes what a line shows about the file.
 func (r *stepsReader) learn(l heldSteps) error {
-	knew := false
-	if l.date.orders != yearFirst {
-		if _, possible := l.date.readings(anyOrder); possible != 0 && r.orders&possible != r.orders {
-			if r.orders &= possible; r.orders == 0 {
-				return fmt.Errorf("the dates %q and %q have the day, the month and the year in different orders: %s",
-					r.shown, l.text, writeYearFirst)
-			}
-			r.shown, knew = l.text, true
+	var possible dateOrder
+	for _, reading := range l.date {
+		possible |= reading.orders
+	}
+	if possible != 0 && r.orders&possible != r.orders {
+		if r.orders &= possible; r.orders == 0 {
+			return fmt.Errorf("the dates %q and %q have the day, the month and the year in different orders: %s",
+				r.shown, l.text, writeYearFirst)
 		}
+		r.shown = strings.Clone(l.text)
 	}
-	if r.commas == commasUnknown && l.number.shows != commasUnknown {
-		r.commas, knew = l.number.shows, true
-	}
-	if !knew {
-		return nil
-	}
-	return r.release()
-}
-
-// release passes on the lines that wait no longer.
-func (r *stepsReader) release() error {
-	waiting := r.held[:0]
-	for _, h := range r.held {
-		if !r.certain(h) {
-			waiting = append(waiting, h)
-		} else if err := r.pass(h); err != nil {
-			return err
-		}
-	}
-	r.held = waiting
+	r.commas = cmp.Or(r.commas, l.number.shows)
 	return nil
 }
 
 // certain reports whether the date and the number of a line are certain.
 func (r *stepsReader) certain(l heldSteps) bool {
-	days, _ := l.date.readings(r.orders)
-	return len(days) <= 1 && (!l.number.waits || r.commas != commasUnknown)
+	return len(l.date.in(r.orders)) <= 1 && (l.number.grouped == l.number.decimal || r.commas != commasUnknown)
 }
 
-// settleCommas takes the commas of a file without fractions for separators of thousands.
-func (r *stepsReader) settleCommas() error {
-	if r.commas == commasUnknown {
-		r.commas = commasGroup
-	}
-	return r.release()
-}
-
-// end ends the file.
-func (r *stepsReader) end() error {
-	if err := r.settleCommas(); err != nil {
-		return err
-	}
-	if len(r.held) > 0 {
-		return r.uncertain("the file does")
+// release passes on the lines that wait no longer.
+func (r *stepsReader) release() error {
+	for len(r.held) > 0 && r.certain(r.held[0]) {
+		if err := r.pass(r.held[0]); err != nil {
+			return err
+		}
+		r.held = r.held[1:]
 	}
 	return nil
+}
+
+// settle passes on the lines that wait. It takes commas for separators of thousands if the file has
+// no fractions, and fails if the file, or so many lines, do not show the order of dates.
+func (r *stepsReader) settle(who string) error {
+	r.commas = cmp.Or(r.commas, commasGroup)
+	if err := r.release(); err != nil || len(r.held) == 0 {
+		return err
+	}
+	h := r.held[0]
+	var days []string
+	for _, reading := range h.date.in(r.orders) {
+		days = append(days, reading.day.String())
+	}
+	return fmt.Errorf("%s not show whether the day or the month comes first in dates such as %q in line %d, which may be %s: %s",
+		who, h.text, h.Number, strings.Join(days, " or "), writeYearFirst)
 }
 
 // writeYearFirst says what to do with dates whose order is not certain.
 const writeYearFirst = "write the dates with the year first, such as 2016-04-12"
 
-// uncertain returns the error of a file, or of so many lines, that do not show the order.
-func (r *stepsReader) uncertain(who string) error {
-	h := r.held[0]
-	days, _ := h.date.readings(r.orders)
-	var readings []string
-	for _, day := range days {
-		readings = append(readings, day.String())
-	}
-	return fmt.Errorf("%s not show whether the day or the month comes first in dates such as %q in line %d, which may be %s: %s",
-		who, h.text, h.Number, strings.Join(readings, " or "), writeYearFirst)
-}
-
 // pass passes on a line whose date and number are certain.
 func (r *stepsReader) pass(l heldSteps) error {
-	days, _ := l.date.readings(r.orders)
-	if len(days) == 0 {
+	readings := l.date.in(r.orders)
+	if len(readings) == 0 {
 		return r.do(l.StepsLine, fmt.Errorf("%q %w", shortened(l.text), errDay))
 	}
-	l.Date, l.Steps = days[0], l.number.whole
-	if l.number.waits && r.commas == commasDecimal {
-		if l.Steps = l.number.decimal; l.Steps < 0 {
-			return r.do(l.StepsLine, errors.New("its steps have a fraction: other lines show that a comma begins one in this file"))
-		}
+	l.Date, l.Steps = readings[0].day, l.number.grouped
+	if r.commas == commasDecimal {
+		l.Steps = l.number.decimal
+	}
+	if l.Steps < 0 {
+		return r.do(l.StepsLine, errors.New("its steps have a fraction: other lines show that a comma begins one in this file"))
 	}
 	return r.do(l.StepsLine, nil)
 }

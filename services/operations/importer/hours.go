@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/bits"
 	"slices"
 	"time"
+	"unique"
 
 	"stepboard/models"
 	"stepboard/services/boards/catalog"
@@ -18,31 +20,32 @@ const maxUserDays = 5_000_000
 // hourly adds up the hours of days. The hours are those of the board's zone;
 // if days are each user's own, the dates are the users', and the hours are taken for
 // those of UTC, because the file does not have their offset. Hours come in any order, so the
-// days of the whole file are kept until its end: about 170 bytes for each user and day.
+// days of the whole file are kept until its end: about 180 bytes for each user and day.
 type hourly struct {
 	*stepsImport
-	days  map[userDay]*dayTotal
-	users map[models.UserID]int32 // to their positions in names
-	names []models.UserID
-	most  int // days
+	days map[userDay]*dayTotal
+	most int // days
 }
 
 func newHourly(i *stepsImport) *hourly {
-	return &hourly{stepsImport: i, days: make(map[userDay]*dayTotal), users: make(map[models.UserID]int32), most: maxUserDays}
+	return &hourly{stepsImport: i, days: make(map[userDay]*dayTotal), most: maxUserDays}
 }
 
+// userDay is a user's day. Its user is in memory once.
 type userDay struct {
-	user int32 // position in hourly.names
-	date int32 // models.Date
+	user unique.Handle[models.UserID]
+	date models.Date
 }
 
 // dayTotal has the hours of a user's day.
 type dayTotal struct {
+	user unique.Handle[models.UserID]
+	date int32 // models.Date
 	// hours has the steps of each hour that seen has, as a bit.
 	hours [24]uint32
 	seen  uint32
+	line  int32 // the last one of the day
 	lines int32 // how many the day has
-	line  int   // the last of them
 	// again has the second steps of hours that a clock change repeats. It is nil on most days.
 	again *[24]uint32
 }
@@ -99,11 +102,7 @@ func (d *dayTotal) reachedAt(date models.Date, zone *time.Location) time.Time {
 
 // add adds a line to its day.
 func (h *hourly) add(ctx context.Context, l StepsLine) error {
-	user, known := h.users[l.User]
-	if !known {
-		user = int32(len(h.names))
-	}
-	key := userDay{user, int32(l.Date)}
+	key := userDay{unique.Make(l.User), l.Date}
 	day := h.days[key]
 	if day == nil {
 		bucket, err := h.bucket(ctx, l.Date, l.Number)
@@ -114,11 +113,7 @@ func (h *hourly) add(ctx context.Context, l StepsLine) error {
 			return fmt.Errorf("the file has hours of more than %d days of users, which are kept in memory: "+
 				"split it, with all hours of a day in the same part", h.most)
 		}
-		if !known {
-			h.users[l.User] = user
-			h.names = append(h.names, l.User)
-		}
-		day = new(dayTotal)
+		day = &dayTotal{user: key.user, date: int32(l.Date)}
 		h.days[key] = day
 	}
 	h.check.good(l.Number, l.User)
@@ -126,7 +121,7 @@ func (h *hourly) add(ctx context.Context, l StepsLine) error {
 		_, again := catalog.Moments(l.Date, l.Hour, h.board.Zone())
 		return !again.IsZero()
 	})
-	day.line = l.Number
+	day.line = int32(l.Number)
 	day.lines++
 	return nil
 }
@@ -134,20 +129,11 @@ func (h *hourly) add(ctx context.Context, l StepsLine) error {
 // finish raises the days in the order of their lines, so that bad lines are
 // reported in that order too.
 func (h *hourly) finish(ctx context.Context) error {
-	type at struct {
-		key  userDay
-		line int
-	}
-	order := make([]at, 0, len(h.days))
-	for key, day := range h.days {
-		order = append(order, at{key, day.line})
-	}
-	slices.SortFunc(order, func(a, b at) int { return cmp.Compare(a.line, b.line) })
-	for _, o := range order {
-		day, date := h.days[o.key], models.Date(o.key.date)
+	for _, day := range slices.SortedFunc(maps.Values(h.days), func(a, b *dayTotal) int { return cmp.Compare(a.line, b.line) }) {
+		date := models.Date(day.date)
 		err := h.raise(ctx, total{
-			user: h.names[o.key.user], date: date, score: day.score(), reachedAt: day.reachedAt(date, h.board.Zone()),
-			line: day.line, lines: int(day.lines),
+			user: day.user.Value(), date: date, score: day.score(), reachedAt: day.reachedAt(date, h.board.Zone()),
+			line: int(day.line), lines: int(day.lines),
 		})
 		if err != nil {
 			return err

@@ -18,94 +18,70 @@ const (
 
 // writtenNumber is a number as a line has it.
 type writtenNumber struct {
-	whole int64
-	// shows is what the number shows about commas. If waits is set, it has the form of 13,666
-	// and shows nothing: decimal is its value if commas begin fractions, or -1 if that is not
-	// whole.
-	shows   commas
-	waits   bool
-	decimal int64
+	// grouped is its value if commas separate thousands, and decimal that if they begin
+	// fractions. They differ for a number such as 13,666 alone, which has no decimal value, -1, if
+	// that is not whole.
+	grouped, decimal int64
+	shows            commas // what the number shows about commas
 }
 
-var (
-	// onePart is a number with one comma or dot, groupedNumber one whose thousands are
-	// separated, with or without a fraction.
-	onePart       = regexp.MustCompile(`^(\d+)([.,])(\d+)$`)
-	groupedNumber = regexp.MustCompile(`^(\d{1,3}(?:([,.' _’\x{a0}\x{202f}])\d{3})+)(?:([.,])(\d+))?$`)
-)
+// separatedNumber matches a number whose thousands may be separated, with or without a fraction.
+var separatedNumber = regexp.MustCompile(`^(\d{1,3}(?:([,.' _’\x{a0}\x{202f}])\d{3})+|\d+)(?:([.,])(\d+))?$`)
 
 // parseSteps parses a whole number of steps, from 0 to most. Its thousands may be separated, and
 // it may have a fraction of zeros.
 func parseSteps(field string, most int64) (n writtenNumber, err error) {
 	text := strings.TrimSpace(field)
-	n.whole, err = strconv.ParseInt(text, 10, 64)
-	if err == nil {
-		if len(text) <= 3 {
-			n.shows = commasGroup // 13,666 beside 999 is whole
+	n.grouped, err = strconv.ParseInt(text, 10, 64)
+	n.decimal = n.grouped
+	if err != nil {
+		n, err = parseSeparated(text)
+	} else if len(text) <= 3 {
+		n.shows = commasGroup // 13,666 beside 999 is whole
+	}
+	if err == nil && (n.grouped < 0 || n.grouped > most) {
+		err = fmt.Errorf("%q is not a whole number of steps from 0 to %d", shortened(text), most)
+	}
+	return n, err
+}
+
+// parseSeparated parses a number with commas, dots or other separators. Its values are -1 if they
+// are not whole.
+func parseSeparated(text string) (n writtenNumber, err error) {
+	m := separatedNumber.FindStringSubmatch(text)
+	if m == nil {
+		return writtenNumber{grouped: -1, decimal: -1}, nil
+	}
+	whole, group, point, fraction := m[1], m[2], m[3], m[4]
+	if before, behind, _ := strings.Cut(whole, group); point == "" && len(text) <= len("123,456") && (group == "," || group == ".") {
+		switch {
+		case before[0] == '0':
+			whole, group, point, fraction = before, "", group, behind
+		case group == ".":
+			return n, fmt.Errorf("%q may be %s, or %s and a fraction: write it without the dot", text, before+behind, before)
+		default:
+			n.grouped, n.decimal = wholeNumber(before+behind, ""), wholeNumber(before, behind)
+			return n, nil
 		}
-	} else if err = n.parseSeparated(text); err != nil {
-		return n, err
 	}
-	if n.whole < 0 || n.whole > most {
-		return n, notSteps(text, most)
+	switch {
+	case group == point: // 1,234,56
+		fraction = "?"
+	case point == ",":
+		n.shows = commasDecimal
+	case group == ",":
+		n.shows = commasGroup
 	}
+	n.grouped = wholeNumber(strings.ReplaceAll(whole, group, ""), fraction)
+	n.decimal = n.grouped
 	return n, nil
 }
 
-// notSteps returns the error of a field that is no number of steps.
-func notSteps(text string, most int64) error {
-	return fmt.Errorf("%q is not a whole number of steps from 0 to %d", shortened(text), most)
-}
-
-// parseSeparated parses a number with commas, dots or other separators.
-func (n *writtenNumber) parseSeparated(text string) error {
-	n.whole = -1
-	if m := onePart.FindStringSubmatch(text); m != nil {
-		return n.parseOnePart(m[1], m[2], m[3])
+// wholeNumber returns the value of a number, or -1 if it is not whole.
+func wholeNumber(digits, fraction string) int64 {
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || strings.Trim(fraction, "0") != "" {
+		return -1
 	}
-	m := groupedNumber.FindStringSubmatch(text)
-	if m == nil {
-		return nil
-	}
-	digits, group, point, fraction := m[1], m[2], m[3], m[4]
-	if group == point || strings.Trim(fraction, "0") != "" {
-		return nil
-	}
-	whole := strings.ReplaceAll(digits, group, "")
-	if strings.Trim(whole, "0123456789") != "" {
-		return nil // two kinds of separators
-	}
-	switch {
-	case group == ",":
-		n.shows = commasGroup
-	case point == ",":
-		n.shows = commasDecimal
-	}
-	var err error
-	if n.whole, err = strconv.ParseInt(whole, 10, 64); err != nil {
-		n.whole = -1
-	}
-	return nil
-}
-
-// parseOnePart parses a number with one separator.
-func (n *writtenNumber) parseOnePart(before, separator, behind string) error {
-	zeros := strings.Trim(behind, "0") == ""
-	whole, err := strconv.ParseInt(before, 10, 64)
-	if err != nil || !zeros {
-		whole = -1
-	}
-	if len(behind) != 3 || len(before) > 3 || before[0] == '0' { // no separator of thousands
-		n.whole = whole
-		if separator == "," {
-			n.shows = commasDecimal
-		}
-		return nil
-	}
-	if separator == "." {
-		return fmt.Errorf("%q may be %s, or %s and a fraction: write it without the dot", before+separator+behind, before+behind, before)
-	}
-	n.whole, err = strconv.ParseInt(before+behind, 10, 64)
-	n.waits, n.decimal = true, whole
-	return err
+	return n
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -26,94 +27,89 @@ type record struct {
 // recordReader reads the records of a text. They end where RFC 4180 says: a line break within
 // quotes ends none. Not safe for concurrent use.
 type recordReader struct {
-	in     *bufio.Reader
-	lines  int // line breaks that were read
-	text   []byte
-	quotes quotes
-	ended  bool
+	in    *bufio.Reader
+	lines int // line breaks that were read
+	text  []byte
+	ended bool
+	// delimiters end the fields. They are empty until the file has shown which ones it has.
+	delimiters string
 	// comment reports whether a line is a comment, in which a quote is text. It may be nil.
 	comment func(line string) bool
 }
 
-// newRecordReader returns a reader of records whose fields end at any of the delimiters.
-func newRecordReader(in io.Reader, delimiters string) *recordReader {
-	return &recordReader{in: bufio.NewReaderSize(in, 64<<10), quotes: quotes{delimiters: delimiters}}
+func newRecordReader(in io.Reader) *recordReader {
+	return &recordReader{in: bufio.NewReaderSize(in, 64<<10)}
 }
 
-// each calls do for each record until ctx ends or do fails.
-func (r *recordReader) each(ctx context.Context, do func(record) error) error {
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		next, err := r.next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil {
-			err = do(next)
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
+// errEnd is the error of next behind the last record.
+var errEnd = errors.New("the file has ended")
 
-// next returns the next record, or io.EOF behind the last one. A record whose quotes do not
-// end, or not within maxRecord, is the last one, because nobody knows where the next one begins.
-func (r *recordReader) next() (record, error) {
-	if r.ended {
-		return record{}, io.EOF
-	}
+// next returns the next record, errEnd behind the last one, or the error of ctx. A record whose
+// quotes do not end, or not within maxRecord, is the last one, because nobody knows where the next
+// one begins.
+func (r *recordReader) next(ctx context.Context) (record, error) {
 	next := record{number: r.lines + 1}
-	r.text, r.quotes.state = r.text[:0], fieldBegins
-	for {
+	if r.ended || ctx.Err() != nil {
+		return next, cmp.Or(ctx.Err(), errEnd)
+	}
+	r.text = r.text[:0]
+	for line, open := 0, false; ; {
 		piece, err := r.in.ReadSlice('\n')
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+		r.ended = errors.Is(err, io.EOF)
+		if err != nil && !r.ended && !errors.Is(err, bufio.ErrBufferFull) {
 			return next, fmt.Errorf("read file: %w", err)
 		}
 		if r.lines == 0 && len(r.text) == 0 {
 			piece = bytes.Clone(piece) // looking further into the file overwrites it
-			if bad := cmp.Or(checkText(piece), r.checkJSON(piece)); bad != nil {
+			if bad := r.checkBegin(piece); bad != nil {
 				return next, bad
 			}
 			piece = bytes.TrimPrefix(piece, []byte("\ufeff"))
 		}
-		if len(r.text) > 0 || r.comment == nil || !r.comment(string(piece)) {
-			r.quotes.follow(piece)
-		}
 		r.text = append(r.text, piece...)
-		open := r.quotes.state == quoted
-		r.ended = errors.Is(err, io.EOF)
 		if err == nil {
 			r.lines++
 		}
+		tooLong := len(r.text) > maxRecord
+		if err == nil || r.ended || tooLong {
+			open = r.endsOpen(r.text[line:], open)
+			line = len(r.text)
+		}
 		switch {
 		case r.ended && len(r.text) == 0:
-			return next, io.EOF
+			return next, errEnd
 		case r.ended && open:
 			next.bad = errors.New("a text in quotes begins in this line and does not end: nothing behind it was read")
 			return next, nil
-		case len(r.text) > maxRecord && open:
+		case tooLong && open:
 			r.ended = true
 			next.bad = fmt.Errorf("a text in quotes begins in this line and is longer than %d bytes: nothing behind it was read", maxRecord)
 			return next, nil
-		case len(r.text) > maxRecord:
+		case tooLong:
 			return next, fmt.Errorf("line %d is longer than %d bytes: this is no import file", next.number, maxRecord)
 		case r.ended || err == nil && !open:
-			next.text = trimRecord(string(r.text))
+			// A tab may stand for an empty first or last field.
+			if next.text = strings.Trim(string(r.text), " \r\n"); strings.TrimSpace(next.text) == "" {
+				next.text = ""
+			}
 			return next, nil
 		}
 	}
 }
 
-// trimRecord returns a record without spaces and line breaks around it. A tab may stand for an
-// empty first or last field.
-func trimRecord(text string) string {
-	if text = strings.Trim(text, " \r\n"); strings.TrimSpace(text) == "" {
-		return ""
+// endsOpen reports whether a text in quotes goes on behind a line, before which one went on if open is set.
+func (r *recordReader) endsOpen(line []byte, open bool) bool {
+	text := string(line)
+	switch {
+	case !strings.Contains(text, `"`):
+		return open
+	case open:
+		text = `"` + text
+	case r.comment != nil && r.comment(text):
+		return false
 	}
-	return text
+	_, err := split(text, cmp.Or(r.delimiters, ",;\t"))
+	return errors.Is(err, errOpen)
 }
 
 // otherFormats are files that are often taken for text in UTF-8, by how they begin.
@@ -157,14 +153,22 @@ func ExportIn(file string) error {
 // jsonBegins matches the beginning of JSON, and of no table.
 var jsonBegins = regexp.MustCompile(`^\s*(\[\s*[{\["]|\{\s*")`)
 
-// checkJSON returns an error if a file that begins with a line is JSON.
-func (r *recordReader) checkJSON(line []byte) error {
+// checkBegin returns an error if the first line of a file shows that it is JSON, or no text in UTF-8.
+func (r *recordReader) checkBegin(line []byte) error {
+	for _, f := range otherFormats {
+		if bytes.HasPrefix(line, []byte(f.begin)) {
+			return errors.New("the file " + f.what)
+		}
+	}
+	if bytes.IndexByte(line, 0) >= 0 {
+		return errors.New("the file has zero bytes: it is binary, or UTF-16 without a byte order mark; save it as CSV in UTF-8")
+	}
 	if text := bytes.TrimSpace(line); len(text) == 0 || text[0] != '[' && text[0] != '{' {
 		return nil
 	}
-	begin := bytes.Clone(line)
 	more, _ := r.in.Peek(500) // or less
-	if begin = append(begin, more...); !jsonBegins.Match(begin) {
+	begin := slices.Concat(line, more)
+	if !jsonBegins.Match(begin) {
 		return nil
 	}
 	for _, e := range exports {
@@ -173,17 +177,4 @@ func (r *recordReader) checkJSON(line []byte) error {
 		}
 	}
 	return errors.New("the file is JSON: make CSV of it, for example by jq")
-}
-
-// checkText returns an error if the beginning of a file shows that it is no text in UTF-8.
-func checkText(begin []byte) error {
-	for _, f := range otherFormats {
-		if bytes.HasPrefix(begin, []byte(f.begin)) {
-			return errors.New("the file " + f.what)
-		}
-	}
-	if bytes.IndexByte(begin, 0) >= 0 {
-		return errors.New("the file has zero bytes: it is binary, or UTF-16 without a byte order mark; save it as CSV in UTF-8")
-	}
-	return nil
 }

@@ -330,9 +330,8 @@ func countAbove(ctx context.Context, raises []models.Raise, stores []Scores) (in
 			return 0, err
 		}
 		for i, r := range raises {
-			if key := (userDay{r.Bucket, r.User}); stored[i] > highest[key] {
-				highest[key] = stored[i]
-			}
+			key := userDay{r.Bucket, r.User}
+			highest[key] = max(highest[key], stored[i])
 		}
 	}
 	above := make(map[userDay]bool)
@@ -384,16 +383,6 @@ func (i *stepsImport) archive(ctx context.Context) error {
 // notRaised returns one error for a batch. Its updates share a few commands, so
 // a few errors are repeated thousands of times.
 func notRaised(errs []error) error {
-	var first error
-	failed := 0
-	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		failed++
-		if first == nil {
-			first = err
-		}
-	}
-	return fmt.Errorf("%d of %d totals were not raised: %w", failed, len(errs), first)
+	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	return fmt.Errorf("%d of %d totals were not raised: %w", len(failed), len(errs), cmp.Or(failed...))
 }
