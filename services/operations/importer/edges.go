@@ -373,7 +373,7 @@ func (r *edgeReader) endOneWay() error {
 }
 
 // quotedField matches a field in quotes, with the delimiter before it.
-var quotedField = regexp.MustCompile(`(^|[,;\t ]) *"(?:[^"]|"")*"`)
+var quotedField = regexp.MustCompile(`(^|[,;\t ]) *"(?:[^"]|"")*(?:"|$)`)
 
 // delimiterOf returns the delimiters of a line of ids. An id that has one must be in quotes.
 func delimiterOf(line string, number int) (string, error) {
