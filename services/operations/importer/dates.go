@@ -110,7 +110,7 @@ func parseWrittenDate(text string) (w writtenDate, ok bool) {
 			day, year = year, day // 2016-Apr-12
 		}
 		ok = lengths[day] <= 2 && (lengths[year] == 2 || lengths[year] == 4)
-		return w.with(anyOrder, numbers[year], numbers[named], numbers[day]), ok
+		return w.with(anyOrder, numbers[year], numbers[named], numbers[day]), ok //nolint:gosec // named is 0 or 1
 	}
 	first, last, separator := lengths[0], lengths[2], text[len(parts[0]):][:1]
 	switch {

@@ -223,21 +223,27 @@ func (r *edgeReader) useHeader(number int, delimiters string, names []string) er
 func (r *edgeReader) row(ctx context.Context) (edgeRow, error) {
 	rec, err := r.next(ctx)
 	row := edgeRow{number: rec.number, bad: rec.bad}
-	if err != nil || rec.bad != nil {
-		return row, err
+	if err == nil && row.bad == nil {
+		row.fields, row.bad = r.fieldsOf(rec.text)
 	}
+	return row, err
+}
+
+// fieldsOf returns the fields of a row.
+func (r *edgeReader) fieldsOf(text string) ([]string, error) {
 	delimiters := r.records.delimiters
-	row.fields, row.bad = split(rec.text, delimiters)
+	fields, err := split(text, delimiters)
 	switch {
-	case row.bad != nil:
+	case err != nil:
+		return nil, err
 	case r.header != nil:
-		row.fields, row.bad = r.header.row(row.fields)
-	case isAdjacency(rec.text, row.fields, delimiters):
-		row.bad = fmt.Errorf("%q must be in quotes if it is an id; if this is an adjacency list, write a line with two ids for each friendship", shortened(row.fields[0]))
-	case len(row.fields) != 2:
-		row.bad = fmt.Errorf("%d fields instead of two user ids: the file separates them by %s", len(row.fields), delimiterNames[delimiters])
+		return r.header.row(fields)
+	case isAdjacency(text, fields, delimiters):
+		return nil, fmt.Errorf("%q must be in quotes if it is an id; if this is an adjacency list, write a line with two ids for each friendship", shortened(fields[0]))
+	case len(fields) != 2:
+		return nil, fmt.Errorf("%d fields instead of two user ids: the file separates them by %s", len(fields), delimiterNames[delimiters])
 	}
-	return row, nil
+	return fields, nil
 }
 
 // isAdjacency reports whether a row is that of an adjacency list, such as 3: 2 7 9.
@@ -254,7 +260,7 @@ func (r *edgeReader) decideFirst(ctx context.Context, first edgeRow) (err error)
 		if row, err = r.row(ctx); err == nil {
 			below = append(below, row)
 		}
-		if err == nil && row.bad == nil {
+		if row.fields != nil {
 			good = append(good, row.fields)
 		}
 	}
