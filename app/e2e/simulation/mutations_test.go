@@ -22,6 +22,41 @@ var changed = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)`)
 // a promise of the service; 200 seeds must find it, on the store that begins its name, or, if that is package, the
 // tests of the package that it changes. The patched files replace those of the service in a build of the test, so the
 // source stays as it is.
+//
+// Seeds that find a patch on a file:
+//
+//	acknowledge-failed-writes                 101
+//	archive-uncorrected-scores                198
+//	count-after-an-event-is-final              35
+//	count-held-totals                           1
+//	count-people-on-the-day-they-leave         99
+//	drop-before-commit                          2
+//	give-up-after-one-attempt                 198
+//	join-the-best-by-the-latest                 3
+//	keep-sets-of-groups-when-somebody-hides   112
+//	keep-sums-of-archived-days                  1
+//	leave-out-absent-people-who-hide          101
+//	lift-exclusions-by-erasing                194
+//	log-in-as-the-erased-user                 123
+//	make-final-before-corrections               1
+//	make-final-before-late-entries              1
+//	make-final-before-released-totals          14
+//	revoke-nothing                              1
+//	show-again-who-has-hidden                 199
+//	show-what-is-not-stored                   101
+//	start-without-the-ledger                  101
+//	store-smaller-scores                        1
+//
+// and on servers:
+//
+//	archive-uncorrected-scores                  1
+//	drop-before-commit                          6
+//	forget-the-mark                             7
+//	join-the-best-by-the-latest                 1
+//	keep-sets-that-change                     196
+//	overwrite-larger-scores                   101
+//	replace-running-totals                    101
+//	replay-nothing-when-everything-is-lost    198
 func TestSoakMutations(t *testing.T) {
 	if !testenv.AllForms() {
 		t.Skip("takes minutes; make soak runs it")
