@@ -34,7 +34,7 @@ type Config struct {
 	Webhooks       []Webhook     `koanf:"webhooks" validate:"max=20,unique=URL,dive" doc:"Addresses of the app's backend that outcomes are sent to. docs/webhooks.md describes them."`
 	WeChat         WeChat        `koanf:"wechat" doc:"Mini programs of WeChat, whose people log in and upload steps without a backend. docs/wechat.md describes them."`
 	Push           Push          `koanf:"push" doc:"Web Push: notices to the browsers of users who want them."`
-	Passed         Passed        `koanf:"passed" doc:"Telling users, if they have chosen it, that a friend has passed them today."`
+	Passed         Passed        `koanf:"passed" doc:"Notices that a friend has passed the user today, for users who have chosen them."`
 	Jobs           Jobs          `koanf:"jobs" doc:"Recurring work, done by one process at a time."`
 	Clock          Clock         `koanf:"clock" doc:"The clock of the service."`
 	StartupTimeout time.Duration `koanf:"startup_timeout" validate:"min=0,max=1h" doc:"How long serve waits at its start for stores and queue, 0s to 1h."`
@@ -119,7 +119,7 @@ type Auth struct {
 // Limits holds the rate limits of callers.
 type Limits struct {
 	UserPerMinute     int `koanf:"user_per_minute" validate:"min=0,max=1000000" doc:"Most calls of a user in a minute; 0: no limit."`
-	AddressPerMinute  int `koanf:"address_per_minute" validate:"min=0,max=10000000" doc:"Most calls of users from an address in a minute; and, counted apart, most calls without a valid token; 0: no limit. Behind a proxy, set http.trusted_proxies; otherwise all of its callers share one limit."`
+	AddressPerMinute  int `koanf:"address_per_minute" validate:"min=0,max=10000000" doc:"Most calls of users from an address in a minute; and, counted separately, most calls without a valid token; 0: no limit. Behind a proxy, set http.trusted_proxies; otherwise all of its callers share one limit."`
 	JoinsPerMinute    int `koanf:"joins_per_minute" validate:"min=0,max=1000000" doc:"Most calls in a minute, a backend's included, that try an invite code for a user; 0: no limit."`
 	LoginsPerMinute   int `koanf:"logins_per_minute" validate:"min=0,max=1000000" doc:"Most logins by WeChat from an address in a minute; 0: no limit. Behind a proxy, set http.trusted_proxies."`
 	HidingsPerHour    int `koanf:"hidings_per_hour" validate:"min=0,max=1000000" doc:"How often a user may start or stop hiding from everybody in an hour; 0: no limit."`
@@ -186,7 +186,7 @@ type Board struct {
 	End          time.Time     `koanf:"end" doc:"When an event ends. It can be moved, to a later time only. A max_score of n bits leaves it 2^(53 - n) ticks. A tick is a millisecond, a second, a minute or an hour: the finest with which the event is short enough. Ties are decided to the tick. 8388607 leaves 12 days in milliseconds, 1073741823 97 days in seconds, and 100000000000 45 days in minutes."`
 	Takes        string        `koanf:"takes" validate:"omitempty,oneof=sum best" doc:"sum: increments add up. best: the best result of each user counts; daily boards always take it, and events may. Empty: best on daily boards, otherwise sum."`
 	Late         time.Duration `koanf:"late" doc:"How long after it occurred an event takes an increment that says so in occurred_at, and after the event's end; at most 744h, and less than ledger.retain. 0s: it takes none that do."`
-	LatestEnd    time.Time     `koanf:"latest_end" doc:"Up to when it is certain that the end of an event can be moved, in quotes and with its offset from UTC: the tick is made long enough for it. It is no limit; GET /v1/admin/boards/{board} shows how far the end can be moved. None: as far as the tick that end needs allows."`
+	LatestEnd    time.Time     `koanf:"latest_end" doc:"Up to when the end of an event can surely be moved, in quotes and with its offset from UTC: the tick is made long enough for it. GET /v1/admin/boards/{board} shows how far it can be moved. None: as far as the tick that end needs allows."`
 	Window       int           `koanf:"window" doc:"Hours that count on a rolling board, the current hour included, 1 to 168. 0: 24."`
 }
 
@@ -233,7 +233,7 @@ type Push struct {
 
 // Passed holds how often it is looked who has passed whom.
 type Passed struct {
-	Every time.Duration `koanf:"every" validate:"omitempty,min=1s,max=1h" doc:"How often the rankings of those who want to be told are compared, 1s to 1h. 0s: nobody is told."`
+	Every time.Duration `koanf:"every" validate:"omitempty,min=1s,max=1h" doc:"How often the rankings of those who want this notice are compared, 1s to 1h. 0s: nobody gets one."`
 }
 
 // Jobs holds the schedules of recurring work.
@@ -269,9 +269,9 @@ type Friends struct {
 
 // Rankings configures how rankings are read.
 type Rankings struct {
-	MaxStaleness time.Duration `koanf:"max_staleness" validate:"omitempty,min=100ms,max=10s" doc:"How old a ranking may be, 100ms to 10s. A process then keeps copies of the current buckets of boards with change_stream, as all but rolling ones have it by default, and asks Redis only where a copy may be older. 0s: it always asks Redis; required without Redis, where rankings are never stale."`
-	Memory       Size          `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for these copies, at least 1 MB. A bucket takes 8 bytes for each user of the app, in steps of 524 KB; without room it is read from Redis. Sets of friends and members take what is left, about 3 bytes for each person; without Redis, all of it. Standings of competitions take up to an eighth as much beside it."`
-	OrderMemory  Size          `koanf:"order_memory" doc:"Memory of a process for the order of these copies, from which it answers top, around and me: 19 bytes for each user with a score. A bucket without room, or all with 0, are read from Redis."`
+	MaxStaleness time.Duration `koanf:"max_staleness" validate:"omitempty,min=100ms,max=10s" doc:"How old a ranking may be, 100ms to 10s. A process then has near caches of the current buckets of boards with change_stream, and asks Redis only where one may be older. 0s: it always asks Redis; required without Redis, where rankings are never stale."`
+	Memory       Size          `koanf:"memory" validate:"min=1000000" doc:"Memory of a process for near caches, at least 1 MB. A bucket takes 8 bytes for each user of the app, in steps of 524 KB; without room it is read from Redis. Sets of friends and members take what is left, about 3 bytes for each person; without Redis, all of it. Standings of competitions take up to an eighth as much beside it."`
+	OrderMemory  Size          `koanf:"order_memory" doc:"Memory of a process for the order of near caches, from which it answers top, around and me: 19 bytes for each user with a score. A bucket without room, or all with 0, are read from Redis."`
 }
 
 // Cache configures the copies of sets.
