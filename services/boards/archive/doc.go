@@ -48,6 +48,8 @@
 // and rows by (version, user) or (version, rank): 38 bytes for each row. A version that was replaced,
 // or whose run was cut off, is deleted later, in larger chunks (sqlite_tidy.go). A run that was
 // cut off begins again with a new version: one process may have deleted rows that another one would go on from.
+// Changing rows in place would be worse: one transaction of a million rows stops uploads for 14 seconds, and with
+// several transactions readers would see half of a run.
 //
 // Without Redis a day is read from hot_scores, once batches that waited were moved there. It is not
 // frozen: each user's entry is read once, and uploads go on. Once the version is shown, entries that

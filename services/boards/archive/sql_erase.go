@@ -13,7 +13,7 @@ import (
 // of them: those which began to store before this process's call, and on SQLite also those that
 // were cut off. It may be repeated. In Postgres a transaction of eleven statements for each eraseBuckets
 // buckets, on SQLite one of ten for each bucket, which takes longer the more entries are equal to
-// the user's; after each it rests for as long as that took.
+// the user's; after each it pauses for as long as that took.
 func (s *Service) Erase(ctx context.Context, user models.RowID) (changed int64, err error) {
 	// A run that begins to store from now on leaves the user out.
 	underWay, err := s.store.storage.runsUnderWay(ctx)

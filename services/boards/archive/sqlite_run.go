@@ -105,7 +105,7 @@ func (s *sqlite) begin(ctx context.Context, bucket *models.Bucket) (int64, error
 	return v.Version, nil
 }
 
-// write calls fn in a transaction that changes a version which is building, and then rests.
+// write calls fn in a transaction that changes a version which is building, and then pauses.
 func (s *sqlite) write(ctx context.Context, version int64, fn func(tx *gorm.DB) error) error {
 	began := time.Now()
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {

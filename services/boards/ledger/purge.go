@@ -12,7 +12,7 @@ import (
 // that have expired, those of an event only once it is archived: until then they
 // are its only complete copy. It returns how many rows these were. A deleted increment
 // is forgotten: its id counts again. With retain 0 increments are kept for
-// ever. It uses short transactions, after each of which it rests for as long as that took, and
+// ever. It uses short transactions, after each of which it pauses for as long as that took, and
 // rows that are left over after an error are deleted by the next call.
 func (r *Reconciler) Purge(ctx context.Context, retain time.Duration) (rows int64, err error) {
 	now := r.Clock()

@@ -17,7 +17,7 @@ import (
 // An increment keeps its id, but has no user, so that it can't be counted again: it is a
 // conflict with whatever is sent under the id. It returns how many rows these were. It
 // may be repeated. A transaction for the totals, and a statement for each chunk (pause.Chunks) of increments;
-// after each it rests for as long as that took.
+// after each it pauses for as long as that took.
 func (s *Store) Erase(ctx context.Context, user models.RowID) (rows int64, err error) {
 	rows, err = pause.Chunks(ctx, func(limit int) (int64, error) {
 		emptied := s.db.WithContext(ctx).Exec(`

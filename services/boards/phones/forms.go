@@ -19,7 +19,7 @@ import (
 	"stepboard/services/boards/catalog"
 )
 
-// MaxDays is the largest number of days that one call stores: of more days in a body the newest.
+// MaxDays is the largest number of days that one call stores. If a body has more, the newest are stored.
 const MaxDays = 31
 
 // Form is a form in which apps send steps.

@@ -11,7 +11,7 @@
 // minute after the beginning finds nothing: a process may have accepted something before it
 // heard. A sweep remembers nothing; one that is cut off begins again. An archive run that has
 // begun to store rows may not have seen the erasure, so a sweep counts as having found something
-// while one is storing. Sweeps use small transactions, and rest after each for as long as it
+// while one is storing. Sweeps use small transactions, and pause after each for as long as it
 // took.
 //
 // Archived rows get random row ids from 2^52 on, which no user ever has, another one for each

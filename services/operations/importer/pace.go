@@ -31,7 +31,7 @@ const (
 	maxChunk   = 300_000
 )
 
-// pace decides how many lines are stored at once, and how long a gentle import rests
+// pace decides how many lines are stored at once, and how long a gentle import pauses
 // between. Safe for concurrent use.
 type pace struct {
 	gently    bool
@@ -57,7 +57,7 @@ func (s *Service) newPace(gently bool, gentleTime time.Duration) *pace {
 func (p *pace) size() int { return int(p.lines.Load()) }
 
 // stored notes how long it took to look up the users of a chunk, and then to store its
-// lines. A gentle import, which does one after the other, rests for as long as both, or
+// lines. A gentle import, which does one after the other, pauses for as long as both, or
 // until ctx ends.
 func (p *pace) stored(ctx context.Context, lines int, lookup, store time.Duration) {
 	if !p.gently {

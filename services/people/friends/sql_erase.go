@@ -18,7 +18,7 @@ const eraseFriends = 100
 // cached lists of the friends, and removes the user's own. Requests of the user that others have
 // declined stay: they end as those of other users do. It returns how many rows it has removed.
 // It may be repeated. One transaction of five statements for each eraseFriends; after each it
-// rests for as long as that took.
+// pauses for as long as that took.
 func (s *Service) Erase(ctx context.Context, user models.RowID) (removed int64, err error) {
 	friends, err := s.store.ids(ctx, user)
 	if err != nil {

@@ -26,10 +26,10 @@ const subscriberBits = 64
 
 // Limits are the largest numbers of calls in a minute; 0 means no limit.
 type Limits struct {
-	// User is about calls of a user, and about those of each upload address, counted apart.
+	// User is about calls of a user, and about those of each upload address, counted separately.
 	User int
 	// Address is about calls with a good token, and about those without one, each counted
-	// apart.
+	// separately.
 	Address int
 	// Join is about tries of invite codes by a user.
 	Join int
@@ -116,7 +116,7 @@ func (s *Service) Stats() *Stats { return &s.stats }
 
 // Take counts a call of a user ("" for a call without a good token) from an address ("" for
 // one that is not limited). It returns CodeRateLimited if the call exceeds a limit. Calls
-// without a good token are counted apart, so they use up nothing of the limit of users who
+// without a good token are counted separately, so they use up nothing of the limit of users who
 // share the address. Redis is asked only about callers who have used a tenth of their limit in
 // this process within the last minute. User and address are counted concurrently, in the time
 // of one round trip. If Redis does not answer, the call is let through, and so are earlier ones

@@ -4,8 +4,8 @@
 // which day (package teams), and replaced as a whole. So corrections, exclusions, late days and erasures
 // need nothing of their own. Run computes all competitions that are not final. It reads each day that is
 // not archived once for all competitions of a board, and archived days again only if they have changed
-// or a person was added. After each read it waits 19 times as long as that took, but at most a second: so at most a
-// twentieth of its time is spent on reads that take less than that of a second.
+// or a person was added. After each read it waits 19 times as long as the read took, but at most a second. So Run
+// spends at most a twentieth of its time on reading, or more if reads take longer than a nineteenth of a second.
 //
 // Table standings has what each person has, in revision 0 of a competition, and for good in each final
 // one. Each process ranks that itself, without those who hide. It looks once a second at most whether the stored
@@ -67,7 +67,7 @@ type Options struct {
 	Archive     *archive.Service
 	Rules       *corrections.Rules
 	Privacy     *privacy.Service
-	// Tell tells operators of a final competition of which a day has changed since. It may be told twice.
+	// Tell tells operators of a final competition of which a day has changed since. It may do so twice.
 	Tell func(ctx context.Context, c models.Competition) error
 	// Directory names people, and Cursors seal pages.
 	Directory models.Directory
@@ -82,7 +82,7 @@ type Options struct {
 	Rest func(ctx context.Context, began time.Time, times int) error
 }
 
-// Service computes and shows standings. Safe for concurrent use, apart from Run.
+// Service computes and shows standings. Safe for concurrent use, except Run.
 type Service struct {
 	o Options
 	// archived is what Run has read of archived days.

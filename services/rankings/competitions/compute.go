@@ -246,7 +246,7 @@ func (s *Service) hot(ctx context.Context, bucket *models.Bucket, users []models
 	return composites, err
 }
 
-// each reads the scores of users on a day, in chunks with rests, and calls use with all of them.
+// each reads the scores of users on a day, in chunks with a pause after each, and calls use with all of them.
 func (s *Service) each(
 	ctx context.Context, d day, users []models.RowID,
 	read func(context.Context, *models.Bucket, []models.RowID) ([]models.Composite, error), use func(map[models.RowID]models.Composite),

@@ -6,7 +6,7 @@
 // with a score among their friends, and writes their lines as one outcome in the transaction
 // that moves last_user ahead. So after a crash it goes on with the first user who has got none,
 // and nobody gets two. It reads readUsers and their friends at a time, friends from SQL and
-// scores from Redis, and rests after each read for restTimes times as long as the read took.
+// scores from Redis, and pauses after each read for restTimes times as long as the read took.
 package digests
 
 import (
@@ -32,7 +32,7 @@ const (
 	batchUsers = 500
 	// readUsers is how many users' friends are read at once.
 	readUsers = 50
-	// restTimes is how many times as long as a read took the work rests after it, in favor of
+	// restTimes is how many times as long as a read took the work pauses after it, in favor of
 	// everybody who looks at a ranking at that time. So it does when digests are sent.
 	restTimes = 4
 )
@@ -66,7 +66,7 @@ func (s *Service) Since() time.Time {
 
 // Run begins the digests that are due and works on all that are not finished, until they are or
 // ctx ends. It returns how many users have got one. due returns when the digest of a day is due,
-// given the midnight at which the day begins. It rests after each read, so that it takes a fifth
+// given the midnight at which the day begins. It pauses after each read, so that it takes a fifth
 // of the stores' time at most.
 func (s *Service) Run(ctx context.Context, due func(midnight time.Time) time.Time) (users int64, err error) {
 	var failed []error

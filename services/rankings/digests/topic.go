@@ -13,7 +13,7 @@ import (
 )
 
 // readPeople is how many people of a digest are read at once when it is sent. As after every read
-// for a digest, the work rests then.
+// for a digest, the work pauses then.
 const readPeople = 200
 
 // payload is the payload of digest.ready.
@@ -90,7 +90,7 @@ func noticeOf(told data) outcomes.Notice {
 	return n
 }
 
-// render returns what is told of a payload. It rests after each read of people.
+// render returns what is told of a payload. It pauses after each read of people.
 func render(ctx context.Context, p *payload, records models.Records, choices *privacy.Store) (told data, err error) {
 	rows := make([]models.RowID, 0, 2*len(p.Users))
 	var users, leaders []models.RowID

@@ -43,7 +43,7 @@ import (
 const (
 	// readUsers is how many users are ranked at once.
 	readUsers = 50
-	// restTimes is how many times as long as a step took the work rests after it, in favor of
+	// restTimes is how many times as long as a step took the work pauses after it, in favor of
 	// everybody who looks at a ranking at that time.
 	restTimes = 4
 	// keep is how long what was seen of a user is kept after it has changed: longer than a day that
@@ -107,7 +107,7 @@ func Subject(states States) models.Subject {
 	return models.Subject{Name: "passed", Keys: []string{"Passed"}, Erase: erase}
 }
 
-// Run looks at everybody who wants to be told, once, and returns how many that were. It rests after
+// Run looks at everybody who wants to be told, once, and returns how many that were. It pauses after
 // each step, so that it takes a fifth of the stores' time at most.
 func (s *Service) Run(ctx context.Context) (users int64, err error) {
 	var after models.RowID

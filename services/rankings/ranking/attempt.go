@@ -34,8 +34,9 @@ var (
 	compositesMemory reuse.Slices[models.Composite]
 )
 
-// errAgain means that another store has the answer now: memory, which the attempt has asked, does not have it. The
-// attempt has noted that, and is repeated from the beginning, because all of an answer is from one store.
+// errAgain means that the reading must be repeated from the beginning, because all of an answer is from one store and of
+// the same people. Either memory, which was asked, does not have it, or a span turned out to have days that not all
+// friends show. The attempt has noted which.
 var errAgain = errors.New("another store has the answer now")
 
 // errLacking means that Redis lacks updates of a bucket that takes no more.
