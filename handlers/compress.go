@@ -15,7 +15,9 @@ const minCompressed = 1 << 10
 // that accept gzip. All others are served by next itself. Streams are never compressed, and
 // the files for browsers are compressed already.
 //
-// An answer to a client that does not accept gzip has no Vary, because every client can read it.
+// An answer to a client that does not accept gzip has no Vary, because every client can read it. Answers are not padded
+// against BREACH: that attack needs credentials that a browser adds by itself, but here the token is in a header, and no
+// answer contains it.
 func compressed(next http.Handler) (http.Handler, error) {
 	wrap, err := gzhttp.NewWrapper(
 		gzhttp.MinSize(minCompressed), gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.EnableZstd(false),

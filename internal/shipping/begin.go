@@ -281,7 +281,8 @@ func (s *Shipper) beginChain(ctx context.Context, first start, upon *base) error
 	return nil
 }
 
-// beginUpon measures the database, and writes the pages that differ from a base as the changes to its second state.
+// beginUpon measures the database, and writes the pages that differ from a base as the changes to its second state. With
+// a full copy instead, a disk that is lost before it is complete would take everything since the generation before.
 func (s *Shipper) beginUpon(c *chain, upon *base, changes stores.Changes, pages uint32, page func(int64, []byte) error) error {
 	return stores.WriteSynced(s.changes(c.state), func(to io.Writer) error {
 		header := c.header(stores.Position{}.Offset(), pages, upon.Sum)

@@ -1,6 +1,5 @@
 // What the snippets of docs/client.md use of an app and of its platform.
 declare const userId: string;
-declare function getToken(): Promise<string>;
 declare function readStepCounter(day: string): Promise<number>;
 declare function show(
   entries: import('../src/index.js').Ranking['entries'],
@@ -10,17 +9,4 @@ declare function showHint(text: string): void;
 declare function draw(points: { date: string; score: number }[]): void;
 declare const AppState: {
   addEventListener(type: 'change', listener: (state: 'active' | 'background') => void): void;
-};
-declare const wx: {
-  request(options: {
-    url: string;
-    method: string;
-    header: Record<string, string>;
-    data: string | undefined;
-    success(response: { statusCode: number; header: Record<string, string>; data: unknown }): void;
-    fail(error: { errMsg: string }): void;
-  }): void;
-  getStorageSync(key: string): string;
-  setStorageSync(key: string, value: string): void;
-  removeStorageSync(key: string): void;
 };

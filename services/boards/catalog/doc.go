@@ -14,7 +14,8 @@
 // The end of an event may move to a later time, and with it closes_at, cold_at and day, as long as
 // its composites can hold the time. Buckets.Finish sets final_at once the event has closed, and
 // from then on the row never changes. It locks the row FOR UPDATE, transactions that count
-// increments FOR KEY SHARE, and everybody else FOR NO KEY UPDATE.
+// increments FOR KEY SHARE, and everybody else FOR NO KEY UPDATE. If those that count locked it FOR SHARE, corrections, the
+// archive and moved ends would wait for a gap between flushes.
 //
 // The definitions are read again every few seconds (RefreshEvery). The current bucket is made then, and in
 // the time before it begins (prepareAhead) the next one, so that a Postgres that is away at midnight stops

@@ -15,13 +15,14 @@
 // took.
 //
 // Archived rows get random row ids from 2^52 on, which no user ever has, another one for each
-// bucket. The row id decides between entries of equal score and time, so these are ranked anew,
+// bucket: consecutive ones would show that days were one person's. The row id decides between entries of equal score and time, so these are ranked anew,
 // and the hash of the run is updated. Totals of an archived event and corrections of the bucket
 // get the same row id.
 //
 // The user id stays in erasures until the last sweep, which needs it for keys in Redis. After
 // that a keyed hash of user id and row id is left, and one for each former id, because an older
-// backup may have the user under that. Another job removes from Redis what an upload or an older
+// backup may have the user under that. A hash of the user id alone would hit a newcomer of the same id. Its key is in
+// Postgres, because settings may be lost. Another job removes from Redis what an upload or an older
 // state of Redis brings back.
 //
 // # Returns

@@ -198,7 +198,7 @@ func (i *stepsImport) raise(ctx context.Context, t total) error {
 }
 
 // composite returns the composite of a total. One without a time counts as reached on the day's
-// last tick. None is reached later than now.
+// last tick: earlier, it would be ahead of phones that reported the same total with a time. None is reached later than now.
 func (i *stepsImport) composite(bucket *models.Bucket, t total) (models.Composite, error) {
 	if t.score > bucket.MaxScore {
 		return 0, fmt.Errorf("%d steps on %v are more than the board's largest score, %d", t.score, t.date, bucket.MaxScore)

@@ -62,8 +62,8 @@ func (s *Store) find(ctx context.Context, appid string, who identity) (found kno
 	return known{rows[0].Row, rows[0].User}, nil
 }
 
-// put stores a login. A key that is stored already, as same reports, keeps its failures; another one has none. If the
-// mapping is new, or was another user's, who was erased, the person may be an erased user: it notes that they have
+// put stores a login. A key that is stored already, as same reports, keeps its failures, or
+// each login would give 20 more attempts; another one has none. If the mapping is new, or was another user's, who was erased, the person may be an erased user: it notes that they have
 // returned, and returns true. One transaction of three statements, and up to three more for such a person.
 func (s *Store) put(ctx context.Context, m mapping, same func(stored []byte) bool) (returned bool, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {

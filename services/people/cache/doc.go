@@ -34,7 +34,8 @@
 // A Redis that went back in time may bring back a deleted set or a loading token. So each set
 // has a stamp, as a negative member: the generation of its stripe when the reader began. A set
 // with another stamp counts as missing. After a loss (package recovery) the stripes of that
-// server get new generations, which drops all of their sets with one command each. A generation
+// server get new generations, which drops all of their sets with one command each. That takes no lease, which would need
+// Postgres: without it outdated sets would be read on. A generation
 // is in the slot of its sets and moves with them. Generations are random, because a Redis that
 // went back in time would count the same numbers again.
 //

@@ -1,7 +1,7 @@
 // Package changes follows streams of changes, which let a process keep a copy of something in
 // Redis. Such a stream is written only while somebody follows it: its writers append with
 // NOMKSTREAM, a follower creates it, and it expires Lifetime after the last follower has renewed
-// it. So without followers no memory is used, and processes may run with different settings.
+// it. So without followers no memory is used, processes may run with different settings, and no job has to trim.
 //
 // A follower reads from the entry on that it read last. If the stream does not begin with that
 // entry any more, content included, entries may be missing: they were removed before they were

@@ -120,7 +120,8 @@ func (s *Service) Stats() *Stats { return &s.stats }
 // share the address. Redis is asked only about callers who have used a tenth of their limit in
 // this process within the last minute. User and address are counted concurrently, in the time
 // of one round trip. If Redis does not answer, the call is let through, and so are earlier ones
-// that would have been counted with it: limits protect the service and must not take it down.
+// that would have been counted with it: limits protect the service and must not take it down. Counting every call would
+// cost each a round trip, and an outage of Redis would stop calls that need none.
 func (s *Service) Take(ctx context.Context, user models.UserID, address string) error {
 	return s.takeOf(ctx, s.users, string(user), address)
 }

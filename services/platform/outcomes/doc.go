@@ -20,9 +20,9 @@
 // them at the same time, signed in the form of Standard Webhooks, and stores each result with
 // the attempt.
 //
-// If sendAtOnce were sent and none was accepted, the worker pauses, up to awayPause. It gives up what
-// is overdue without sending it. Each process counts what waits, for at most a fiftieth of the
-// time, and beyond a million for a target it gives up the oldest, except results.
+// If sendAtOnce were sent and none was accepted, the worker pauses, up to awayPause: a target that refuses likes
+// still gets results from another worker. It gives up what is overdue without sending it. Each process counts what
+// waits, for at most a fiftieth of the time, and beyond a million for a target it gives up the oldest, except results.
 //
 // # Notices
 //

@@ -3,7 +3,8 @@
 //
 // A round takes all who want to be told, some at a time, and ranks each among friends on every board
 // of days, from the same friends and scores as the ranking that the user reads; so nobody is named
-// who is not in that. It compares who was behind the user at the last look with who is ahead. Those who
+// who is not in that. It compares who was behind the user at the last look with who is ahead: by those who were ahead
+// then, a new friend or somebody's first score of the day would look like passing. Those who
 // have passed are told, at most once an hour and five times a day, between 8 and 22 o'clock where the
 // user is. Until the user may be told they count as behind, so that one notice names all of an hour
 // who are still ahead.
