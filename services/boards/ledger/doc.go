@@ -30,7 +30,8 @@
 // No transaction waits longer than lockWait for a lock. After such a wait the next ones leave out
 // the increments of users whose rows are locked; those are tried again for up to lockPatience
 // and then refused (locks.go). A call with several users is refused as a whole, although the
-// others' increments are counted; when it is sent again they are duplicates.
+// others' increments are counted; when it is sent again they are duplicates. Backends would have to read a
+// result for each user, and they send again anyway.
 //
 // # Raising
 //
