@@ -1,7 +1,8 @@
-// Package dialect has what Postgres and SQLite say differently.
+// Package dialect has what Postgres and SQLite say differently, and transactions that are only tried.
 package dialect
 
 import (
+	"errors"
 	"strings"
 
 	"gorm.io/gorm"
@@ -11,6 +12,23 @@ import (
 // Postgres reports whether the database is Postgres. Only files that are named after a database,
 // or sql_dialects.go, may ask.
 func Postgres(db *gorm.DB) bool { return db.Name() == "postgres" }
+
+// Try runs fn in a transaction, which it rolls back if it is a dry run.
+func Try(db *gorm.DB, dryRun bool, fn func(tx *gorm.DB) error) error {
+	err := db.Transaction(func(tx *gorm.DB) error {
+		if err := fn(tx); err != nil || !dryRun {
+			return err
+		}
+		return errDryRun
+	})
+	if errors.Is(err, errDryRun) {
+		return nil
+	}
+	return err
+}
+
+// errDryRun rolls back what was only tried.
+var errDryRun = errors.New("a dry run")
 
 // SetLocal sets parameters of Postgres until the transaction ends, each as "name = value".
 func SetLocal(tx *gorm.DB, parameters ...string) error {

@@ -100,12 +100,7 @@ func (d *Definitions) Add(ctx context.Context, def models.Board, dryRun bool) (*
 	if err != nil {
 		return nil, models.Errorf(models.CodeValidationFailed, "%v", err)
 	}
-	var added bool
-	if dryRun {
-		added, err = d.store.isNew(ctx, def.Name)
-	} else {
-		added, err = d.store.add(ctx, b.Board)
-	}
+	added, err := d.store.add(ctx, b.Board, dryRun)
 	if err != nil {
 		return nil, models.Unavailable("store board", err)
 	}

@@ -115,23 +115,14 @@ func checkUnchanged(tx *gorm.DB, b *Board) error {
 		"another board needs another name", b.Name)
 }
 
-// add inserts a definition. It reports false if the board exists.
-func (s *Store) add(ctx context.Context, def models.Board) (bool, error) {
-	result := s.db.WithContext(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&def)
-	if result.Error != nil {
-		return false, fmt.Errorf("store board %s: %w", def.Name, result.Error)
-	}
-	return result.RowsAffected > 0, nil
-}
-
-// isNew reports whether no board of this name exists.
-func (s *Store) isNew(ctx context.Context, name string) (bool, error) {
-	var same int64
-	err := s.db.WithContext(ctx).Model(&models.Board{}).Where("name = ?", name).Count(&same).Error
-	if err != nil {
-		return false, fmt.Errorf("look for board %s: %w", name, err)
-	}
-	return same == 0, nil
+// add inserts a definition. It reports false if the board exists. A dry run stores nothing.
+func (s *Store) add(ctx context.Context, def models.Board, dryRun bool) (added bool, err error) {
+	err = dialect.Try(s.db.WithContext(ctx), dryRun, func(tx *gorm.DB) error {
+		result := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&def)
+		added = result.RowsAffected > 0
+		return result.Error
+	})
+	return added, models.Wrap("store board "+def.Name, err)
 }
 
 // Dropped returns the names of the boards that earlier settings have named and these do not,

@@ -15,7 +15,7 @@ import (
 // moveEnd moves the end of an event, in its definition and its bucket, and returns the definition. A
 // dry run stores nothing.
 func (s *Store) moveEnd(ctx context.Context, b *Board, end time.Time, dryRun bool) (def models.Board, err error) {
-	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+	err = dialect.Try(s.db.WithContext(ctx), dryRun, func(tx *gorm.DB) error {
 		if def, err = lockBoard(tx, b.Name); err != nil {
 			return err
 		}
@@ -26,19 +26,10 @@ func (s *Store) moveEnd(ctx context.Context, b *Board, end time.Time, dryRun boo
 			return err
 		}
 		def.EndsAt = &end
-		if dryRun {
-			return errDryRun
-		}
 		return tx.Model(&models.Board{}).Where("name = ?", b.Name).Update("ends_at", end.UTC()).Error
 	})
-	if errors.Is(err, errDryRun) {
-		err = nil
-	}
 	return def, err
 }
-
-// errDryRun rolls back what was only tried.
-var errDryRun = errors.New("a dry run")
 
 // moveEnd moves the end of an event's bucket, if that exists. The definition's row is locked.
 // Errors: CodeEventFinal, CodeValidationFailed if the bucket can't hold the time.
