@@ -74,7 +74,7 @@ func (l *local) sets() cache.Copies {
 
 func (l *local) entries(rules *corrections.Rules, _ *catalog.Buckets) board.Entries {
 	l.scores = board.NewLocal(board.NewHotScores(l.Stores.Increments.Gorm), l.Clock, rules)
-	return board.EntriesOf(l.scores)
+	return l.scores
 }
 
 func (l *local) passed(users models.Finder, render passed.Render) (passed.States, *passed.Feed) {

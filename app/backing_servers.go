@@ -111,7 +111,7 @@ func (s *servers) entries(rules *corrections.Rules, buckets *catalog.Buckets) bo
 	if s.useNear {
 		s.scores.NotifyWritten(s.nearby.Written)
 	}
-	return board.EntriesOf(s.scores)
+	return s.scores
 }
 
 func (s *servers) passed(users models.Finder, render passed.Render) (passed.States, *passed.Feed) {

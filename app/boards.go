@@ -92,7 +92,7 @@ func (w *boards) buildIngest(ctx context.Context, o Options, p platform, who peo
 	targets := ingest.Targets{Buckets: w.Catalog.Buckets, Users: who.Directory}
 	deadLetters := ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm)
 	w.DeadLetters = &ingest.DeadLetters{Store: deadLetters, Targets: targets, Entries: w.Entries, Records: who.Directory}
-	w.writer = ingest.Direct(w.Entries.Writer, o.Traces.flushes)
+	w.writer = ingest.Direct(w.Entries, o.Traces.flushes)
 	if w.queue != nil {
 		w.writer = ingest.Queued(w.queue, o.Traces.flushes)
 		w.Replayer = &ingest.Replayer{

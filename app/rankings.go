@@ -39,7 +39,7 @@ func newRankings(
 	given := likes.NewStore(o.Stores.Friends.Gorm, p.outbox)
 	w.NearCache = p.backing.near()
 	w.Ranking = ranking.New(ranking.Options{
-		Catalog: scores.Catalog, Entries: scores.Entries.Reader, Archive: scores.Archive, Friends: who.Friends, Groups: who.Groups,
+		Catalog: scores.Catalog, Entries: scores.Entries, Archive: scores.Archive, Friends: who.Friends, Groups: who.Groups,
 		Privacy: who.Privacy, Directory: who.Directory, Cursors: p.cursors, Likes: given, NearCache: w.NearCache,
 		Corrections: scores.Corrections, Holds: scores.Holds, Clock: o.Clock,
 		Rules: scores.rules, Whole: p.backing.whole, HistoryDays: o.Config.Friends.HistoryDays,

@@ -27,16 +27,13 @@ func local(env *testenv.Env) *board.Local {
 // routes is nil, all updates go to the boards. All calls return the same entries.
 func Entries(env *testenv.Env, clock models.Clock, routes board.Routes) board.Entries {
 	if boards := local(env); boards != nil {
-		return board.EntriesOf(boards.With(clock, routes))
+		return boards.With(clock, routes)
 	}
-	return board.EntriesOf(board.NewStore(env.Redis, env.Keys, clock, routes))
+	return board.NewStore(env.Redis, env.Keys, clock, routes)
 }
 
 // Source returns the source of an archive of entries, or of one of their stores.
 func Source(entries board.Writer) archive.Source {
-	if all, ok := entries.(board.Entries); ok {
-		entries = all.Writer
-	}
 	if hot, inRedis := entries.(archive.HotStore); inRedis {
 		return archive.FromRedis(hot, nil)
 	}

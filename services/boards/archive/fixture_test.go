@@ -56,7 +56,7 @@ func newFixture(t testing.TB, env *testenv.Env, shards int) *fixture {
 }
 
 // inRedis returns the hot store of a test with real servers.
-func (f *fixture) inRedis() *board.Store { return f.boards.Writer.(*board.Store) }
+func (f *fixture) inRedis() *board.Store { return f.boards.(*board.Store) }
 
 // archiveOver returns an archive that uses another hot store.
 func (f *fixture) archiveOver(hot board.Writer) *archive.Service {

@@ -10,21 +10,11 @@ import (
 // Entries are those of the buckets that are not archived, by what is done with them: Store keeps them in Redis, and
 // Local in the memory of the only process. The comments of Store's methods hold for both, apart from round
 // trips, which Local has none of. Safe for concurrent use.
-type Entries struct {
+type Entries interface {
 	Writer
 	Reader
 	Corrector
 	Maintainer
-}
-
-// EntriesOf returns the entries of a store.
-func EntriesOf[S interface {
-	Writer
-	Reader
-	Corrector
-	Maintainer
-}](s S) Entries {
-	return Entries{s, s, s, s}
 }
 
 // Writer applies updates.

@@ -18,19 +18,19 @@ func each(t *testing.T, test func(*testing.T, *testenv.Env, opener)) {
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		if env.Pool != nil {
 			test(t, env, func(clock models.Clock) board.Entries {
-				return board.EntriesOf(board.NewStore(env.Redis, env.Keys, clock, nil))
+				return board.NewStore(env.Redis, env.Keys, clock, nil)
 			})
 			return
 		}
 		local := board.NewLocal(board.NewHotScores(env.Increments.Gorm), env.Clock.Now, nil)
-		test(t, env, func(clock models.Clock) board.Entries { return board.EntriesOf(local.With(clock, nil)) })
+		test(t, env, func(clock models.Clock) board.Entries { return local.With(clock, nil) })
 	})
 }
 
 // lose removes a bucket, as if the server or the process had lost it.
 func lose(t *testing.T, env *testenv.Env, store board.Entries, bucket *models.Bucket) {
 	t.Helper()
-	if local, ok := store.Writer.(*board.Local); ok {
+	if local, ok := store.(*board.Local); ok {
 		local.Drop(bucket)
 		return
 	}

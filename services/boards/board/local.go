@@ -24,16 +24,10 @@ const localChunk = 256
 // that a user has reported for a day, whatever became of it, and the bucket in memory what is
 // shown of it.
 type Local struct {
-	memory *memory
-	hot    *HotScores
-	clock  models.Clock
-	routes Routes
-}
-
-// memory holds the buckets of a Local and of its copies with other clocks.
-type memory struct {
-	mu      sync.RWMutex
-	buckets map[bucketKey]*localBucket
+	buckets *sync.Map // from bucketKey to *localBucket; shared by copies with other clocks
+	hot     *HotScores
+	clock   models.Clock
+	routes  Routes
 }
 
 type bucketKey struct{ board, name string }
@@ -51,16 +45,16 @@ type localBucket struct {
 
 // NewLocal returns empty buckets. If routes is nil, all updates go to the boards.
 func NewLocal(hot *HotScores, clock models.Clock, routes Routes) *Local {
-	return &Local{memory: &memory{buckets: make(map[bucketKey]*localBucket)}, hot: hot, clock: clock, routes: routes}
+	return &Local{buckets: new(sync.Map), hot: hot, clock: clock, routes: routes}
 }
 
 // With returns the same buckets with another clock and other routes.
 func (l *Local) With(clock models.Clock, routes Routes) *Local {
-	return &Local{memory: l.memory, hot: l.hot, clock: clock, routes: routes}
+	return &Local{buckets: l.buckets, hot: l.hot, clock: clock, routes: routes}
 }
 
 // EntriesAt implements Writer.
-func (l *Local) EntriesAt(moment time.Time) Entries { return EntriesOf(l.at(moment)) }
+func (l *Local) EntriesAt(moment time.Time) Entries { return l.at(moment) }
 
 func (l *Local) at(moment time.Time) *Local {
 	return l.With(func() time.Time { return moment }, l.routes)
@@ -71,9 +65,9 @@ func (l *Local) Server(context.Context, models.Raise) string { return "" }
 
 // stored returns a bucket, or nil if nothing was raised in it.
 func (l *Local) stored(bucket *models.Bucket) *localBucket {
-	l.memory.mu.RLock()
-	defer l.memory.mu.RUnlock()
-	return l.memory.buckets[bucketKey{bucket.Board, bucket.Name}]
+	b, _ := l.buckets.Load(bucketKey{bucket.Board, bucket.Name})
+	stored, _ := b.(*localBucket)
+	return stored
 }
 
 // find returns a bucket to read or to lower, an empty one if nothing was raised in it.
@@ -89,23 +83,12 @@ func (l *Local) ensure(bucket *models.Bucket) *localBucket {
 	if b := l.stored(bucket); b != nil {
 		return b
 	}
-	l.memory.mu.Lock()
-	defer l.memory.mu.Unlock()
-	key := bucketKey{bucket.Board, bucket.Name}
-	b := l.memory.buckets[key]
-	if b == nil {
-		b = &localBucket{hours: make(map[models.Hour]*flat)}
-		l.memory.buckets[key] = b
-	}
-	return b
+	b, _ := l.buckets.LoadOrStore(bucketKey{bucket.Board, bucket.Name}, &localBucket{hours: make(map[models.Hour]*flat)})
+	return b.(*localBucket)
 }
 
 // Drop forgets a bucket that was archived. What is raised in it from then on waits in HotScores.
-func (l *Local) Drop(bucket *models.Bucket) {
-	l.memory.mu.Lock()
-	defer l.memory.mu.Unlock()
-	delete(l.memory.buckets, bucketKey{bucket.Board, bucket.Name})
-}
+func (l *Local) Drop(bucket *models.Bucket) { l.buckets.Delete(bucketKey{bucket.Board, bucket.Name}) }
 
 // Settle moves what waits to table hot_scores, where the archive reads it.
 func (l *Local) Settle(ctx context.Context) error {

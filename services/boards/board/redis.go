@@ -40,7 +40,7 @@ func NewStore(rdb redis.UniversalClient, keys keys.Builder, clock models.Clock, 
 func (s *Store) EntriesAt(moment time.Time) Entries {
 	then := *s
 	then.clock = func() time.Time { return moment }
-	return EntriesOf(&then)
+	return &then
 }
 
 // readKeys returns the keys to read a shard from: the first of them that

@@ -64,7 +64,7 @@ func TestDrainContinuesAfterACut(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	ctx, hook := t.Context(), &cutter{cut: func() {}}
-	store := board.EntriesOf(board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil))
+	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 	bucket := rollingBucket(24, 2, 1000)
 	l := newLedger(bucket)
 	var raises []models.Raise
@@ -237,7 +237,7 @@ func TestDrift(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	ctx, bucket := t.Context(), rollingBucket(24, 2, 1000)
-	store := board.EntriesOf(board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil))
+	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 	const everybody = 1000 // users, at random
 	expect := func(what string, least, drifted int) {
 		t.Helper()
@@ -301,7 +301,7 @@ func TestRaiseAll(t *testing.T) {
 			if got := scoreOf(ctx, t, store, bucket, 7); got != 6 {
 				t.Errorf("%s: score %d, want 6", bucket.Board, got)
 			}
-			if _, local := store.Writer.(*board.Local); local {
+			if _, local := store.(*board.Local); local {
 				continue
 			}
 			if err := env.Redis.Set(ctx, env.Keys.Board(bucket, 1), "x", 0).Err(); err != nil {
@@ -320,7 +320,7 @@ func TestRollingRaiseReportsWhatFailed(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	ctx, bucket := t.Context(), rollingBucket(24, 2, 1000)
-	store := board.EntriesOf(board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil))
+	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 	if err := env.Redis.Set(ctx, env.Keys.Board(bucket, 1), "x", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +353,7 @@ func TestRollingRoundTrips(t *testing.T) {
 	counter := &testenv.RoundTrips{}
 	env.Redis.AddHook(counter)
 	ctx := t.Context()
-	store := board.EntriesOf(board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil))
+	store := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
 	bucket := rollingBucket(24, 4, 1000)
 	var raises []models.Raise
 	for user := models.RowID(1); user <= 500; user++ {

@@ -131,7 +131,7 @@ func TestUpdatesAppliedToAnOldMaster(t *testing.T) {
 
 	split.Heal()
 	recoverWith(first)
-	p.boards = board.EntriesOf(onNew)
+	p.boards = onNew
 	if got := p.scores(); len(got) != 3 || got[1] != 5 || got[2] != 6 || got[3] != 7 {
 		t.Errorf("in the end the board holds %v", got)
 	}

@@ -224,7 +224,7 @@ func TestALateIncrementIsRaisedAfterwards(t *testing.T) {
 		p := newFixture(t, env, 100)
 		env.Clock.Set(start.AddDate(0, 0, 11))
 		at := models.TimestampOf(start.AddDate(0, 0, 10).Add(-time.Hour))
-		away := p.replica(&faultyBoards{Raiser: p.boards, away: true}, env.Clock.Now)
+		away := p.replica(&faultyBoards{Writer: p.boards, away: true}, env.Clock.Now)
 		late := ledger.Increment{User: testenv.ID(1), Amount: 7, Result: true, EventID: "a", OccurredAt: &at}
 		if results, err := away.Add(t.Context(), "contest", []ledger.Increment{late}); err != nil || results[0].Status != ledger.Applied {
 			t.Fatal(results, err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"stepboard/models"
+	"stepboard/services/boards/board"
 	"stepboard/services/boards/score"
 	"stepboard/services/platform/batch"
 )
@@ -87,15 +88,6 @@ type Catalog interface {
 	ForIncrement(ctx context.Context, board string, now time.Time) (models.TotalRange, error)
 }
 
-// Raiser raises entries in Redis. Implemented by board.Store.
-type Raiser interface {
-	// Raise raises buckets. It returns nil if all are raised, otherwise one error
-	// for each raise.
-	Raise(ctx context.Context, raises []models.Raise) []error
-	// Server returns the name of the server that a raise is written to.
-	Server(ctx context.Context, raise models.Raise) string
-}
-
 // Service counts increments. Safe for concurrent use.
 type Service struct {
 	catalog   Catalog
@@ -150,7 +142,7 @@ func (s *Stats) count(results []Result) {
 func (s *Service) Stats() *Stats { return &s.stats }
 
 // New returns a service. The caller must call Close.
-func New(store *Store, catalog Catalog, directory models.Ensurer, entries Raiser, clock models.Clock, log *slog.Logger) *Service {
+func New(store *Store, catalog Catalog, directory models.Ensurer, entries board.Writer, clock models.Clock, log *slog.Logger) *Service {
 	s := &Service{
 		catalog: catalog, directory: directory, store: store, clock: clock, log: log, locks: newLockedUsers(), patience: raisePatience,
 	}

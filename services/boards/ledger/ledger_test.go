@@ -61,7 +61,7 @@ func newFixture(t *testing.T, env *testenv.Env, largest int64) *fixture {
 }
 
 // replica returns the service of another process on the same stores.
-func (p *fixture) replica(boards ledger.Raiser, clock models.Clock) *ledger.Service {
+func (p *fixture) replica(boards board.Writer, clock models.Clock) *ledger.Service {
 	s := ledger.New(p.store, p.catalog.Buckets, testenv.Numbers{}, boards, clock, p.env.Log)
 	p.t.Cleanup(s.Close)
 	return s

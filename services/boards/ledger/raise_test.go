@@ -13,12 +13,13 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/boards/board"
 	"stepboard/services/boards/ledger"
 )
 
 // faultyBoards are boards that fail on request.
 type faultyBoards struct {
-	ledger.Raiser
+	board.Writer
 	mu   sync.Mutex
 	away bool
 	// hang, unless it is nil, blocks raises until it is closed.
@@ -35,7 +36,7 @@ func (l *faultyBoards) Raise(ctx context.Context, raises []models.Raise) []error
 	if away {
 		return slices.Repeat([]error{models.Unavailable("raise", errors.New("away"))}, len(raises))
 	}
-	return l.Raiser.Raise(ctx, raises)
+	return l.Writer.Raise(ctx, raises)
 }
 
 // set changes how raises fail.
@@ -51,7 +52,7 @@ func TestWithoutRedis(t *testing.T) {
 	t.Parallel()
 	env := testenv.Real(t)
 	p := newFixture(t, env, 100)
-	boards := &faultyBoards{Raiser: p.boards, away: true}
+	boards := &faultyBoards{Writer: p.boards, away: true}
 	s := p.replica(boards, env.Clock.Now)
 	s.WaitForRaises(10 * time.Millisecond)
 	add := func(want string, i ledger.Increment) {
@@ -86,7 +87,7 @@ func TestADuplicateIsShown(t *testing.T) {
 		for _, board := range []string{"gifts", "active"} {
 			p := newFixture(t, env, 100)
 			env.Clock.Set(testenv.Noon)
-			boards := &faultyBoards{Raiser: p.boards, away: true}
+			boards := &faultyBoards{Writer: p.boards, away: true}
 			s := p.replica(boards, env.Clock.Now)
 			add := func(items ...ledger.Increment) []string {
 				t.Helper()
@@ -119,7 +120,7 @@ func TestADuplicateIsShown(t *testing.T) {
 // twoServers are boards on two servers. Raises of users with odd ids go to the first
 // one, which hangs until hang is closed.
 type twoServers struct {
-	ledger.Raiser
+	board.Writer
 	hang chan struct{}
 }
 
@@ -132,7 +133,7 @@ func (b *twoServers) Raise(ctx context.Context, raises []models.Raise) []error {
 			break
 		}
 	}
-	return b.Raiser.Raise(ctx, raises)
+	return b.Writer.Raise(ctx, raises)
 }
 
 // A server of the boards that hangs delays only the calls for its own users. All

@@ -12,6 +12,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/boards/board"
 	"stepboard/services/boards/ledger"
 )
 
@@ -89,7 +90,7 @@ func TestRebuildAfterAnOlderPostgres(t *testing.T) {
 
 // betweenReadAndLower calls do before each call of Lower.
 type betweenReadAndLower struct {
-	ledger.Entries
+	board.Entries
 	do func()
 }
 

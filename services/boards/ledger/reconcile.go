@@ -11,6 +11,7 @@ import (
 
 	"stepboard/internal/failpoint"
 	"stepboard/models"
+	"stepboard/services/boards/board"
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/score"
 	"stepboard/services/platform/recovery"
@@ -44,22 +45,6 @@ type Totals interface {
 	ExpiredTotals(ctx context.Context, now time.Time, retain time.Duration) ([]models.TotalRange, error)
 }
 
-// Entries are those of buckets in Redis. Implemented by board.Store.
-type Entries interface {
-	// Composites returns the users' composites in a bucket, by position.
-	Composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
-	// RaiseAll raises all entries or returns an error. raised is how many were less
-	// before.
-	RaiseAll(ctx context.Context, raises []models.Raise) (raised int64, err error)
-	// Parts lists the parts of a bucket.
-	Parts(ctx context.Context, bucket *models.Bucket) ([]models.BoardPart, error)
-	// ReadPart returns up to n entries of a part that rank behind the given one;
-	// fewer at the end.
-	ReadPart(ctx context.Context, p models.BoardPart, behind models.Entry, n int) ([]models.Entry, error)
-	// Lower replaces entries of a part that have not changed since they were read.
-	Lower(ctx context.Context, p models.BoardPart, lowerings []models.Lowering) (lowered int64, err error)
-}
-
 // Reconciler raises the running totals that the boards lack: totals that a
 // crash kept from them between the commit and the raise, totals that Redis has
 // forgotten, or all. It also deletes expired rows of the ledger.
@@ -75,7 +60,7 @@ type Reconciler struct {
 type ReconcilerOptions struct {
 	Store   *Store
 	Totals  Totals
-	Entries Entries
+	Entries board.Entries
 	Clock   models.Clock
 	Log     *slog.Logger
 	// Archived reports whether the archive has a bucket. The totals of an archived

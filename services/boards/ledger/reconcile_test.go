@@ -13,6 +13,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/boards/board"
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/ledger"
 	"stepboard/services/platform/recovery"
@@ -109,7 +110,7 @@ func TestMissingTotalsAreRestored(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		p := newFixture(t, env, 1000)
-		boards := &faultyBoards{Raiser: p.boards, away: true}
+		boards := &faultyBoards{Writer: p.boards, away: true}
 		s := p.replica(boards, env.Clock.Now)
 		add := func(user models.RowID, id string) {
 			t.Helper()
@@ -177,7 +178,7 @@ func TestIncrementsOfASlowClockAreRestored(t *testing.T) {
 	t.Parallel()
 	p := newFixture(t, testenv.Local(t), 1000)
 	slow := testenv.NewClock(p.env.Clock.Now())
-	s := p.replica(&faultyBoards{Raiser: p.boards, away: true}, slow.Now)
+	s := p.replica(&faultyBoards{Writer: p.boards, away: true}, slow.Now)
 	add := func(behind time.Duration, user models.RowID) {
 		t.Helper()
 		slow.Set(p.env.Clock.Now().Add(-behind))
@@ -226,7 +227,7 @@ func TestAPassThatFails(t *testing.T) {
 
 // failingRaiser fails every raise.
 type failingRaiser struct {
-	ledger.Entries
+	board.Entries
 	err error
 }
 

@@ -64,10 +64,10 @@ func (l *hookedLocal) Drop(b *models.Bucket) {
 
 // hooked returns entries that call at after each step of a run.
 func hooked(entries board.Entries, at func(step string)) board.Entries {
-	if local, ok := entries.Writer.(*board.Local); ok {
-		return board.EntriesOf(&hookedLocal{local, at})
+	if local, ok := entries.(*board.Local); ok {
+		return &hookedLocal{local, at}
 	}
-	return board.EntriesOf(&hookedStore{entries.Writer.(*board.Store), at})
+	return &hookedStore{entries.(*board.Store), at}
 }
 
 // sourceAt returns the source of responses after a step.
@@ -273,7 +273,7 @@ func (l *delayedLocal) Window(ctx context.Context, b *models.Bucket, at models.E
 
 // delayed returns the entries of a reader that is delayed ahead of its n-th round trip or read.
 func (f *fixture) delayed(n int, before func()) ranking.Entries {
-	if local, ok := f.boards.Writer.(*board.Local); ok {
+	if local, ok := f.boards.(*board.Local); ok {
 		return &delayedLocal{local, n, before}
 	}
 	options := *f.env.Redis.(*redis.Client).Options()
