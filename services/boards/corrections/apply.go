@@ -22,7 +22,7 @@ type Stats struct {
 func (s *Service) Stats() *Stats { return &s.stats }
 
 // Held returns how many corrections hold that concern buckets in Redis. No I/O.
-func (s *Service) Held() int { return s.o.Rules.snapshot.Load().held }
+func (s *Service) Held() int { return s.o.Rules.snapshot.Load().n }
 
 // Apply makes the boards in Redis agree with all corrections, whatever other processes
 // have written meanwhile, and returns how many entries it has corrected. It is called every
@@ -83,38 +83,24 @@ func (s *Service) apply(ctx context.Context, corrections []models.Correction) (c
 	}
 	var entries []models.CorrectedEntry
 	for _, bucket := range buckets {
-		ofBucket := entriesOf(bucket, corrections)
-		if bucket.FromLedger {
-			n, err := s.raiseLifted(ctx, bucket, ofBucket)
+		var lifted []models.RowID // of a bucket of the ledger, which has what was counted
+		for _, e := range entriesOf(bucket, corrections) {
+			if e.Lifted && bucket.FromLedger {
+				lifted = append(lifted, e.User)
+			} else {
+				entries = append(entries, e)
+			}
+		}
+		if len(lifted) > 0 {
+			n, err := s.o.Ledger.RaiseUsers(ctx, bucket, lifted)
 			corrected += n
 			if err != nil {
 				return corrected, err
 			}
-			ofBucket = slices.DeleteFunc(ofBucket, isLifted)
 		}
-		entries = append(entries, ofBucket...)
 	}
 	n, err := s.o.Entries.Correct(ctx, entries)
 	return corrected + n, err
-}
-
-func isLifted(e models.CorrectedEntry) bool { return e.Lifted }
-
-// raiseLifted raises entries of a bucket of the ledger whose corrections were lifted to what
-// was counted.
-func (s *Service) raiseLifted(
-	ctx context.Context, bucket *models.Bucket, entries []models.CorrectedEntry,
-) (corrected int64, err error) {
-	var lifted []models.RowID
-	for _, e := range entries {
-		if e.Lifted {
-			lifted = append(lifted, e.User)
-		}
-	}
-	if len(lifted) == 0 {
-		return 0, nil
-	}
-	return s.o.Ledger.RaiseUsers(ctx, bucket, lifted)
 }
 
 // entriesOf returns what corrections make of a bucket: one entry for each user. One that

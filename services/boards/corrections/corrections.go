@@ -288,38 +288,28 @@ func (s *Service) compare(ctx context.Context, c *models.Correction, set *int64,
 // reported returns the best of what a user has reported for a bucket, corrected or not; 0
 // for nothing.
 func (s *Service) reported(ctx context.Context, bucket *models.Bucket, user models.RowID) (models.Composite, error) {
-	users := []models.RowID{user}
 	archived, err := s.o.Archive.Complete(ctx, bucket)
 	if err != nil {
 		return 0, err
 	}
-	if archived {
-		stored, err := s.o.Archive.Composites(ctx, bucket, users)
+	var best models.Composite
+	var sources []func(context.Context, *models.Bucket, []models.RowID) ([]models.Composite, error)
+	switch {
+	case archived:
+		sources = append(sources, s.o.Archive.Composites, s.o.Store.reportedBy)
+	case bucket.FromLedger:
+		sources = append(sources, s.o.Ledger.Composites)
+	default:
+		sources = append(sources, s.o.Entries.Composites, s.o.Entries.Reported)
+	}
+	for _, read := range sources {
+		composites, err := read(ctx, bucket, []models.RowID{user})
 		if err != nil {
 			return 0, err
 		}
-		reported, err := s.o.Store.reported(ctx, bucket, user)
-		if err != nil {
-			return 0, models.Unavailable("read reported scores", err)
-		}
-		return max(stored[0], reported), nil
+		best = max(best, composites[0])
 	}
-	if bucket.FromLedger {
-		counted, err := s.o.Ledger.Composites(ctx, bucket, users)
-		if err != nil {
-			return 0, err
-		}
-		return counted[0], nil
-	}
-	stored, err := s.o.Entries.Composites(ctx, bucket, users)
-	if err != nil {
-		return 0, err
-	}
-	reported, err := s.o.Entries.Reported(ctx, bucket, users)
-	if err != nil {
-		return 0, err
-	}
-	return max(stored[0], reported[0]), nil
+	return best, nil
 }
 
 // Known is what the stores know of a user's score in a bucket of a day beside what counts.

@@ -63,7 +63,7 @@ func (p *process) reconcile() {
 func (f *fixture) forget() {
 	f.t.Helper()
 	servicetest.Forget(f.t, f.env)
-	if local, ok := f.boards.Writer.(*board.Local); ok {
+	if local, ok := f.boards.(*board.Local); ok {
 		if err := local.Load(f.t.Context()); err != nil {
 			f.t.Fatal(err)
 		}

@@ -43,14 +43,13 @@ func (r *Rules) Route(bucket *models.Bucket, user models.RowID) (key models.Entr
 // two atomic loads if no correction holds and nobody was erased. No I/O.
 func (r *Rules) Show(bucket *models.Bucket, users []models.RowID, composites []models.Composite) {
 	s := r.snapshot.Load()
-	if s.held == 0 && r.erased.Empty() {
+	if s.n == 0 && r.erased.Empty() {
 		return
 	}
-	b := s.boards[bucket.Board]
 	for i, user := range users {
 		if r.erased.Has(user) {
 			composites[i] = 0
-		} else if c := b.of(bucket, user); c != nil {
+		} else if c := s.of(bucket, user); c != nil {
 			composites[i] = compositeOf(c, bucket)
 		}
 	}
@@ -63,5 +62,5 @@ func (r *Rules) Erased(user models.RowID) bool { return r.erased.Has(user) }
 // find returns the correction of a user's score that holds in a bucket that is not
 // archived, or nil. No I/O.
 func (r *Rules) find(bucket *models.Bucket, user models.RowID) *models.Correction {
-	return r.snapshot.Load().boards[bucket.Board].of(bucket, user)
+	return r.snapshot.Load().of(bucket, user)
 }

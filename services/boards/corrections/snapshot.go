@@ -12,43 +12,19 @@ import (
 // snapshot holds the corrections of buckets that may be in Redis. It is never changed.
 type snapshot struct {
 	// all has those that were lifted, too.
-	all    []models.Correction
-	boards map[string]*boardCorrections
-	held   int
-}
-
-// boardCorrections holds the corrections of one board that hold.
-type boardCorrections struct {
-	// buckets has those of one bucket, by its name.
-	buckets map[string]map[models.RowID]*models.Correction
-	// open has exclusions without a bucket.
-	open map[models.RowID]*models.Correction
+	all []models.Correction
+	// held has those that hold, by user, and n is their number.
+	held map[models.RowID][]*models.Correction
+	n    int
 }
 
 func newSnapshot(all []models.Correction) *snapshot {
-	s := &snapshot{all: all, boards: make(map[string]*boardCorrections)}
+	s := &snapshot{all: all, held: make(map[models.RowID][]*models.Correction)}
 	for i := range all {
-		c := &all[i]
-		if c.LiftedAt != nil {
-			continue
+		if c := &all[i]; c.LiftedAt == nil {
+			s.held[c.User] = append(s.held[c.User], c)
+			s.n++
 		}
-		s.held++
-		b := s.boards[c.Board]
-		if b == nil {
-			b = &boardCorrections{
-				buckets: make(map[string]map[models.RowID]*models.Correction),
-				open:    make(map[models.RowID]*models.Correction),
-			}
-			s.boards[c.Board] = b
-		}
-		if c.Bucket == nil {
-			b.open[c.User] = c
-			continue
-		}
-		if b.buckets[*c.Bucket] == nil {
-			b.buckets[*c.Bucket] = make(map[models.RowID]*models.Correction)
-		}
-		b.buckets[*c.Bucket][c.User] = c
 	}
 	return s
 }
@@ -63,16 +39,14 @@ func (s *snapshot) with(c models.Correction) *snapshot {
 }
 
 // of returns the correction of a user's score in a bucket that holds, or nil. Of two, the
-// process has not heard that the older one was lifted. A nil b has no corrections.
-func (b *boardCorrections) of(bucket *models.Bucket, user models.RowID) *models.Correction {
-	if b == nil {
-		return nil
+// process has not heard that the older one was lifted.
+func (s *snapshot) of(bucket *models.Bucket, user models.RowID) (newest *models.Correction) {
+	for _, c := range s.held[user] {
+		if c.Concerns(bucket) && (newest == nil || c.ID > newest.ID) {
+			newest = c
+		}
 	}
-	c := b.buckets[bucket.Name][user]
-	if open := b.open[user]; open != nil && open.Concerns(bucket) && (c == nil || open.ID > c.ID) {
-		return open
-	}
-	return c
+	return newest
 }
 
 // Refresh reads the corrections. Two queries.

@@ -2,7 +2,6 @@ package corrections
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -39,28 +38,18 @@ func NewStore(reads, db *gorm.DB, random models.Random) *Store {
 // bucket while it stores the rows.
 const lockTimeout = `lock_timeout = '5s'`
 
-// errDryRun rolls back a decision that was only tried.
-var errDryRun = errors.New("a dry run")
-
 // transact runs a decision in a transaction, and rolls it back in a dry run.
 func (s *Store) transact(ctx context.Context, dryRun bool, fn func(tx *gorm.DB) error) error {
-	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		if err := dialect.SetLocal(tx, lockTimeout); err != nil {
-			return err
+	return dialect.Try(s.db.WithContext(ctx), dryRun, func(tx *gorm.DB) error {
+		err := dialect.SetLocal(tx, lockTimeout)
+		if err == nil {
+			err = fn(tx)
 		}
-		if err := fn(tx); err != nil {
-			return err
+		if err == nil && !dryRun {
+			failpoint.Hit("corrections.before_commit")
 		}
-		if dryRun {
-			return errDryRun
-		}
-		failpoint.Hit("corrections.before_commit")
-		return nil
+		return err
 	})
-	if dryRun && errors.Is(err, errDryRun) {
-		return nil
-	}
-	return err
 }
 
 // lock locks a user's row, and then the rows of the buckets that a correction concerns,
@@ -288,6 +277,12 @@ func (s *Store) reported(ctx context.Context, bucket *models.Bucket, user models
 		return 0, err
 	}
 	return encode(bucket, &rows[0].Points, &rows[0].ReachedAt), nil
+}
+
+// reportedBy is reported of one user, in a list.
+func (s *Store) reportedBy(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error) {
+	reported, err := s.reported(ctx, bucket, users[0])
+	return []models.Composite{reported}, models.Public("read reported scores", err)
 }
 
 // known returns the correction of a user's score in a bucket of a day that holds, or nil, and the
