@@ -23,52 +23,48 @@ func (l *Local) Correct(ctx context.Context, entries []models.CorrectedEntry) (c
 		if takenOver(bucket, l.clock()) && l.stored(bucket) == nil {
 			continue // it was archived, or has no entries
 		}
-		reported, err := l.reportedOfLifted(ctx, bucket, corrected)
-		if err != nil {
+		if err := l.addReported(ctx, bucket, corrected); err != nil {
 			return changed, err
 		}
 		for chunk := range slices.Chunk(corrected, localChunk) {
-			changed += l.correctIn(bucket, chunk, reported)
+			changed += l.correctIn(bucket, chunk)
 		}
 	}
 	return changed, nil
 }
 
-// reportedOfLifted returns what users have reported whose corrections were lifted.
-func (l *Local) reportedOfLifted(
-	ctx context.Context, bucket *models.Bucket, corrected []models.CorrectedEntry,
-) (map[models.RowID]models.Composite, error) {
+// addReported adds to Before what users have reported whose corrections were lifted.
+func (l *Local) addReported(ctx context.Context, bucket *models.Bucket, corrected []models.CorrectedEntry) error {
 	var lifted []models.RowID
 	for _, e := range corrected {
 		if e.Lifted {
 			lifted = append(lifted, e.User)
 		}
 	}
-	reported := make(map[models.RowID]models.Composite, len(lifted))
 	if len(lifted) == 0 {
-		return reported, nil
+		return nil
 	}
-	composites, err := l.Reported(ctx, bucket, lifted)
+	reported, err := l.Reported(ctx, bucket, lifted)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for i, user := range lifted {
-		reported[user] = composites[i]
+	for i := range corrected {
+		if e := &corrected[i]; e.Lifted {
+			e.Before, reported = max(e.Before, reported[0]), reported[1:]
+		}
 	}
-	return reported, nil
+	return nil
 }
 
 // correctIn corrects some entries of a bucket.
-func (l *Local) correctIn(
-	bucket *models.Bucket, corrected []models.CorrectedEntry, reported map[models.RowID]models.Composite,
-) (changed int64) {
+func (l *Local) correctIn(bucket *models.Bucket, corrected []models.CorrectedEntry) (changed int64) {
 	b := l.ensure(bucket)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range corrected {
 		shown, want := b.shown.of(e.User), e.Composite
 		if e.Lifted {
-			want = max(shown, reported[e.User], e.Before)
+			want = max(shown, e.Before)
 		}
 		if shown == want || e.User > maxRow {
 			continue

@@ -133,30 +133,27 @@ return redis.call('ZREM', KEYS[1], unpack(ARGV))
 // archive run has taken are left to the run.
 func (s *Store) Correct(ctx context.Context, entries []models.CorrectedEntry) (changed int64, err error) {
 	shards := groupByShard(entries)
-	var queued []redis.Cmder
+	reads := s.rdb.Pipeline()
 	for _, sh := range shards {
-		queued = append(queued, s.readCorrected(ctx, sh)...)
+		s.readCorrected(ctx, reads, sh)
 	}
-	if len(queued) == 0 {
-		return 0, nil
-	}
-	if err := s.process(ctx, queued); err != nil {
+	if _, err := reads.Exec(ctx); err != nil {
 		return 0, models.Unavailable("compare corrections", err)
 	}
-	now := s.clock()
-	var repairs []redis.Cmder
+	now, repairs := s.clock(), s.rdb.Pipeline()
 	for _, sh := range shards {
-		repairs = append(repairs, s.repairs(ctx, sh, now)...)
+		s.repair(ctx, repairs, sh, now)
 	}
-	if len(repairs) == 0 {
+	if repairs.Len() == 0 {
 		return 0, nil
 	}
 	failpoint.Hit("corrections.compared")
-	if err := s.process(ctx, repairs); err != nil {
+	cmds, err := repairs.Exec(ctx)
+	if err != nil {
 		return 0, models.Unavailable("apply corrections", err)
 	}
 	failpoint.Hit("corrections.applied")
-	for _, cmd := range repairs {
+	for _, cmd := range cmds {
 		n, err := cmd.(*redis.Cmd).Int64()
 		if err != nil {
 			return changed, models.Unavailable("apply corrections", err)
@@ -191,31 +188,30 @@ func groupByShard(entries []models.CorrectedEntry) []*correctedShard {
 	return shards
 }
 
-// readCorrected returns the commands that read the entries of a shard.
-func (s *Store) readCorrected(ctx context.Context, sh *correctedShard) []redis.Cmder {
+// readCorrected queues the commands that read the entries of a shard.
+func (s *Store) readCorrected(ctx context.Context, pipe redis.Pipeliner, sh *correctedShard) {
 	read := func(key string, entries ...models.CorrectedEntry) *redis.FloatSliceCmd {
-		members := make([]int64, len(entries))
+		members := make([]string, len(entries))
 		for i, e := range entries {
-			members[i] = int64(e.User)
+			members[i] = e.User.String()
 		}
-		return redis.NewFloatSliceCmd(ctx, zmscore([]string{key}, members)...)
+		return pipe.ZMScore(ctx, key, members...)
 	}
 	sh.board = read(s.keys.Board(sh.bucket, sh.shard), slices.Concat(sh.held, sh.lifted)...)
-	if len(sh.lifted) == 0 {
-		return []redis.Cmder{sh.board}
+	if len(sh.lifted) > 0 {
+		sh.reported = read(s.keys.Reported(sh.bucket, sh.shard), sh.lifted...)
 	}
-	sh.reported = read(s.keys.Reported(sh.bucket, sh.shard), sh.lifted...)
-	return []redis.Cmder{sh.board, sh.reported}
 }
 
-// repairs returns the commands that change what differs in a shard.
-func (s *Store) repairs(ctx context.Context, sh *correctedShard, now time.Time) (cmds []redis.Cmder) {
+// repair queues the commands that change what differs in a shard.
+func (s *Store) repair(ctx context.Context, pipe redis.Pipeliner, sh *correctedShard, now time.Time) {
+	if sh.bucket.FromLedger {
+		s.repairLedgers(ctx, pipe, sh)
+		return
+	}
 	var held, lifted []any
 	var raised []models.Entry
 	stored := sh.board.Val()
-	if sh.bucket.FromLedger {
-		return s.ledgerRepairs(ctx, sh, stored)
-	}
 	for i, c := range sh.held {
 		if models.Composite(stored[i]) != c.Composite {
 			held = append(held, int64(c.User), int64(c.Composite), int64(c.Before))
@@ -232,11 +228,8 @@ func (s *Store) repairs(ctx context.Context, sh *correctedShard, now time.Time) 
 	frozen := s.keys.Frozen(sh.bucket, sh.shard, 1, models.KeyBoard)
 	cold := takenOver(sh.bucket, now) // sent as 1 or 0
 	for part := range slices.Chunk(held, 3*lowerChunk) {
-		args := []any{
-			"eval", correctScript, 4, board, s.keys.Reported(sh.bucket, sh.shard), changes, frozen,
-			loweredOf(sh.bucket, part), cold,
-		}
-		cmds = append(cmds, redis.NewCmd(ctx, append(args, part...)...))
+		pipe.Eval(ctx, correctScript, []string{board, s.keys.Reported(sh.bucket, sh.shard), changes, frozen},
+			slices.Concat([]any{loweredOf(sh.bucket, part), cold}, part)...)
 	}
 	for part := range slices.Chunk(lifted, 2*lowerChunk) {
 		n := len(part) / 2
@@ -245,35 +238,31 @@ func (s *Store) repairs(ctx context.Context, sh *correctedShard, now time.Time) 
 			change = encodeRaised(sh.bucket.Name, raised[:n])
 		}
 		raised = raised[n:]
-		args := []any{"eval", liftScript, 3, board, changes, frozen, change, cold}
-		cmds = append(cmds, redis.NewCmd(ctx, append(args, part...)...))
+		pipe.Eval(ctx, liftScript, []string{board, changes, frozen}, slices.Concat([]any{change, cold}, part)...)
 	}
-	return cmds
 }
 
-// ledgerRepairs is repairs for a bucket of the ledger, with the composites that are stored.
-func (s *Store) ledgerRepairs(ctx context.Context, sh *correctedShard, stored []float64) (cmds []redis.Cmder) {
-	board := s.keys.Board(sh.bucket, sh.shard)
+// repairLedgers is repair for a bucket of the ledger.
+func (s *Store) repairLedgers(ctx context.Context, pipe redis.Pipeliner, sh *correctedShard) {
+	board, rolling := s.keys.Board(sh.bucket, sh.shard), sh.bucket.WindowHours > 0
 	var args []any
 	for i, c := range sh.held {
-		switch composite := models.Composite(stored[i]); {
+		switch composite := models.Composite(sh.board.Val()[i]); {
 		case composite == c.Composite:
-		case sh.bucket.WindowHours > 0:
+		case rolling:
 			args = append(args, int64(c.User))
 		default:
 			args = append(args, int64(c.User), int64(composite), int64(c.Composite))
 		}
 	}
-	if sh.bucket.WindowHours > 0 {
+	if rolling {
 		for part := range slices.Chunk(args, excludeChunk) {
-			head := []any{"eval", excludeScript, 2, board, s.keys.BoardHours(sh.bucket, sh.shard)}
-			cmds = append(cmds, redis.NewCmd(ctx, append(head, part...)...))
+			pipe.Eval(ctx, excludeScript, []string{board, s.keys.BoardHours(sh.bucket, sh.shard)}, part...)
 		}
-		return cmds
+		return
 	}
 	for part := range slices.Chunk(args, 3*lowerChunk) {
-		head := []any{"eval", lowerScript, 2, board, s.keys.Changes(sh.bucket.Board, sh.shard), loweredOf(sh.bucket, part)}
-		cmds = append(cmds, redis.NewCmd(ctx, append(head, part...)...))
+		pipe.Eval(ctx, lowerScript, []string{board, s.keys.Changes(sh.bucket.Board, sh.shard)},
+			slices.Concat([]any{loweredOf(sh.bucket, part)}, part)...)
 	}
-	return cmds
 }

@@ -31,7 +31,7 @@ func (s *Store) Remove(ctx context.Context, buckets []*models.Bucket, users []mo
 func (s *Store) removeFrom(
 	ctx context.Context, bucket *models.Bucket, parts []models.BoardPart, users []models.RowID,
 ) (removed int64, err error) {
-	ofShard := make([][]int64, bucket.Shards)
+	ofShard := make([][]any, bucket.Shards) // members
 	for _, user := range users {
 		shard := bucket.Shard(user)
 		ofShard[shard] = append(ofShard[shard], int64(user))
@@ -40,22 +40,16 @@ func (s *Store) removeFrom(
 	scores := make([]*redis.FloatSliceCmd, len(parts))
 	for i, part := range parts {
 		if members := ofShard[part.Shard]; len(members) > 0 {
-			scores[i] = redis.NewFloatSliceCmd(ctx, zmscore([]string{s.partKey(part)}, members)...)
+			scores[i] = redis.NewFloatSliceCmd(ctx, append([]any{"zmscore", s.partKey(part)}, members...)...)
 			queued = append(queued, scores[i])
 		}
 	}
-	var apart []*redis.IntCmd
 	for shard, members := range ofShard {
 		if len(members) == 0 || bucket.FromLedger {
 			continue
 		}
 		for _, key := range []string{s.keys.Reported(bucket, shard), s.keys.Late(bucket, shard)} {
-			args := []any{"zrem", key}
-			for _, member := range members {
-				args = append(args, member)
-			}
-			apart = append(apart, redis.NewIntCmd(ctx, args...))
-			queued = append(queued, apart[len(apart)-1])
+			queued = append(queued, redis.NewIntCmd(ctx, append([]any{"zrem", key}, members...)...))
 		}
 	}
 	if len(queued) == 0 {
@@ -64,8 +58,10 @@ func (s *Store) removeFrom(
 	if err := s.process(ctx, queued); err != nil {
 		return 0, models.Unavailable("remove entries", err)
 	}
-	for _, cmd := range apart {
-		removed += cmd.Val()
+	for _, cmd := range queued {
+		if apart, ok := cmd.(*redis.IntCmd); ok {
+			removed += apart.Val()
+		}
 	}
 	for i, part := range parts {
 		if scores[i] == nil {
@@ -74,7 +70,7 @@ func (s *Store) removeFrom(
 		var lowerings []models.Lowering
 		for j, composite := range scores[i].Val() {
 			if composite != 0 {
-				stored := models.Entry{User: models.RowID(ofShard[part.Shard][j]), Composite: models.Composite(composite)}
+				stored := models.Entry{User: models.RowID(ofShard[part.Shard][j].(int64)), Composite: models.Composite(composite)}
 				lowerings = append(lowerings, models.Lowering{Stored: stored})
 			}
 		}

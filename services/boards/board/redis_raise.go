@@ -122,10 +122,10 @@ func (s *Store) CompositesBefore(ctx context.Context, raises []models.Raise) ([]
 
 // raiseCommand raises entries of one key.
 type raiseCommand struct {
-	// args are those of ZADD or of a call of raiseHourScript.
-	args []any
-	// entries are those that a ZADD raises.
-	entries []models.Entry
+	// args are those of ZADD, or of a call of raiseHourScript, which takes the member first.
+	args        []any
+	memberFirst bool
+	entries     []models.Entry
 	// bucket and shard are those of the entries, if the change is to be written to the
 	// shard's change stream; otherwise bucket is nil.
 	bucket *models.Bucket
@@ -203,21 +203,32 @@ func route(routes Routes, bucket *models.Bucket, user models.RowID) (key models.
 	return routes.Route(bucket, user)
 }
 
-// raiseCommands merges updates into one command for each key. commandOf is the
-// index of the command that carries each update, or noCommand.
+// raiseKey is what updates of one key have in common.
+type raiseKey struct {
+	bucket *models.Bucket
+	shard  int
+	apart  bool        // while a correction holds
+	hour   models.Hour // of a rolling bucket, whose updates each carry a user's total of one hour
+}
+
+// raiseGroup holds the updates of a key.
+type raiseGroup struct {
+	command int // the one that takes further entries
+	at      map[models.RowID]raisePlace
+}
+
+// raisePlace is where a user's entry is.
+type raisePlace struct{ command, entry int }
+
+// raiseCommands merges updates into one command for each key, in a rolling bucket one for each
+// raiseChunk users of an hour. Of several updates of a user only the largest is sent. commandOf is
+// the index of the command that carries each update, or noCommand.
 func (s *Store) raiseCommands(raises []models.Raise) (commands []raiseCommand, commandOf []int) {
-	type key struct {
-		bucket *models.Bucket
-		shard  int
-		apart  bool
-	}
 	commandOf = make([]int, len(raises))
-	ofKey := make(map[key]int, 1)
-	var at []map[models.RowID]int // for each command, the index of a user's entry
+	groups := make(map[raiseKey]*raiseGroup, 1)
 	now := s.clock()
-	var last key // the next update often has the same
-	command := -1
-	var hourly []int // updates of rolling buckets
+	var last raiseKey // the next update often has the same
+	var group *raiseGroup
 	for i := range raises {
 		r := &raises[i]
 		routed, ok := route(s.routes, r.Bucket, r.User)
@@ -225,35 +236,37 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands []raiseCommand, c
 			commandOf[i] = noCommand
 			continue
 		}
-		if r.Bucket.WindowHours > 0 {
-			hourly = append(hourly, i)
-			continue
+		rolling := r.Bucket.WindowHours > 0
+		k := raiseKey{bucket: r.Bucket, shard: r.Bucket.Shard(r.User), apart: routed == models.KeyReported && !rolling}
+		if rolling {
+			k.hour = hourOf(r.Bucket, r.Composite)
 		}
-		if k := (key{r.Bucket, r.Bucket.Shard(r.User), routed == models.KeyReported}); command < 0 || k != last {
-			var ok bool
-			if command, ok = ofKey[k]; !ok {
-				command = len(commands)
-				ofKey[k] = command
-				expected := (len(raises) - i) / r.Bucket.Shards
-				commands = append(commands, s.beginRaise(k.bucket, k.shard, k.apart, now, expected))
-				at = append(at, make(map[models.RowID]int, expected))
+		expected := (len(raises) - i) / r.Bucket.Shards
+		if group == nil || k != last {
+			if group = groups[k]; group == nil {
+				group = &raiseGroup{command: len(commands), at: make(map[models.RowID]raisePlace, expected)}
+				groups[k] = group
+				commands = append(commands, s.beginRaise(k, now, expected))
 			}
 			last = k
 		}
-		commandOf[i] = command
-		entries := commands[command].entries
-		if j, ok := at[command][r.User]; ok {
-			entries[j].Composite = max(entries[j].Composite, r.Composite)
+		if at, ok := group.at[r.User]; ok {
+			entry := &commands[at.command].entries[at.entry]
+			entry.Composite = max(entry.Composite, r.Composite)
+			commandOf[i] = at.command
 			continue
 		}
-		at[command][r.User] = len(entries)
-		commands[command].entries = append(entries, r.Entry)
+		if rolling && len(commands[group.command].entries) == raiseChunk {
+			group.command = len(commands)
+			commands = append(commands, s.beginRaise(k, now, expected))
+		}
+		c := &commands[group.command]
+		group.at[r.User] = raisePlace{group.command, len(c.entries)}
+		commandOf[i] = group.command
+		c.entries = append(c.entries, r.Entry)
 	}
 	for i := range commands {
 		commands[i].addEntries()
-	}
-	if hourly != nil {
-		commands = s.addHourRaises(commands, commandOf, raises, hourly)
 	}
 	return commands, commandOf
 }
@@ -262,30 +275,37 @@ func (s *Store) raiseCommands(raises []models.Raise) (commands []raiseCommand, c
 func (c *raiseCommand) addEntries() {
 	c.args = slices.Grow(c.args, 2*len(c.entries))
 	for i := range c.entries {
-		entry := &c.entries[i]
-		c.args = append(c.args, (*int64)(&entry.Composite), (*int64)(&entry.User))
+		first, second := (*int64)(&c.entries[i].Composite), (*int64)(&c.entries[i].User)
+		if c.memberFirst {
+			first, second = second, first
+		}
+		c.args = append(c.args, first, second)
 	}
 }
 
-// beginRaise returns the command that raises entries of a shard, with room for the expected
+// beginRaise returns the command that raises entries of a key, with room for the expected
 // number of entries but without any. Late updates are not in the change stream, as no
 // reader sees them, nor are those that are kept apart while a correction holds.
-func (s *Store) beginRaise(bucket *models.Bucket, shard int, apart bool, now time.Time, expected int) raiseCommand {
-	var c raiseCommand
+func (s *Store) beginRaise(k raiseKey, now time.Time, expected int) raiseCommand {
+	if k.bucket.WindowHours > 0 {
+		return raiseCommand{
+			args: s.raiseHour(k, models.HourOf(now)), memberFirst: true, entries: make([]models.Entry, 0, min(expected, raiseChunk)),
+		}
+	}
+	c := raiseCommand{entries: make([]models.Entry, 0, expected)}
 	key := ""
 	switch {
-	case takenOver(bucket, now):
-		key = s.keys.Late(bucket, shard)
-	case apart:
-		key = s.keys.Reported(bucket, shard)
+	case takenOver(k.bucket, now):
+		key = s.keys.Late(k.bucket, k.shard)
+	case k.apart:
+		key = s.keys.Reported(k.bucket, k.shard)
 	default:
-		key = s.keys.Board(bucket, shard)
-		if bucket.ChangeStream {
-			c.bucket, c.shard = bucket, shard
+		key = s.keys.Board(k.bucket, k.shard)
+		if k.bucket.ChangeStream {
+			c.bucket, c.shard = k.bucket, k.shard
 		}
 	}
 	c.args = []any{"zadd", key, "gt", "ch"}
-	c.entries = make([]models.Entry, 0, expected)
 	return c
 }
 

@@ -111,55 +111,12 @@ redis.call('ZADD', KEYS[1], unpack(sums))
 return #raised
 `
 
-// addHourRaises appends the commands for the updates of rolling buckets, which
-// are given by their indexes: one command for each hour, shard and chunk of
-// users. Each update carries a user's total of one hour. Of several updates of
-// one user's hour only the largest is sent.
-func (s *Store) addHourRaises(commands []raiseCommand, commandOf []int, raises []models.Raise, hourly []int) []raiseCommand {
-	type key struct {
-		bucket *models.Bucket
-		shard  int
-		hour   models.Hour
-	}
-	type member struct {
-		bucket *models.Bucket
-		hour   models.Hour
-		user   models.RowID
-	}
-	type argument struct{ command, composite int }
-	const head = 13 // arguments before the members
-	open := make(map[key]int, 1)
-	at := make(map[member]argument, len(hourly))
-	now := models.HourOf(s.clock())
-	for _, i := range hourly {
-		r := &raises[i]
-		hour := hourOf(r.Bucket, r.Composite)
-		m := member{r.Bucket, hour, r.User}
-		if p, ok := at[m]; ok {
-			args := commands[p.command].args
-			args[p.composite] = max(args[p.composite].(int64), int64(r.Composite))
-			commandOf[i] = p.command
-			continue
-		}
-		k := key{r.Bucket, r.Bucket.Shard(r.User), hour}
-		command, ok := open[k]
-		if !ok || len(commands[command].args) == head+2*raiseChunk {
-			command = len(commands)
-			open[k] = command
-			commands = append(commands, raiseCommand{args: s.raiseHour(k.bucket, k.shard, hour, now)})
-		}
-		args := append(commands[command].args, int64(r.User), int64(r.Composite))
-		commands[command].args, commandOf[i], at[m] = args, command, argument{command, len(args) - 1}
-	}
-	return commands
-}
-
 // raiseHour returns the arguments of a call of raiseHourScript, without its
 // members.
-func (s *Store) raiseHour(bucket *models.Bucket, shard int, hour, now models.Hour) []any {
+func (s *Store) raiseHour(k raiseKey, now models.Hour) []any {
 	return []any{
-		"eval", raiseHourScript, 4,
-		s.keys.Board(bucket, shard), s.keys.BoardHours(bucket, shard), s.keys.BoardNow(bucket, shard), s.keys.BoardHour(bucket, shard, hour),
-		hour.String(), int64(hour), int64(now), bucket.WindowHours, int64(1) << bucket.TimeBits, bucket.MaxScore,
+		"eval", raiseHourScript, 4, s.keys.Board(k.bucket, k.shard), s.keys.BoardHours(k.bucket, k.shard),
+		s.keys.BoardNow(k.bucket, k.shard), s.keys.BoardHour(k.bucket, k.shard, k.hour),
+		k.hour.String(), int64(k.hour), int64(now), k.bucket.WindowHours, int64(1) << k.bucket.TimeBits, k.bucket.MaxScore,
 	}
 }
