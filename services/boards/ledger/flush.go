@@ -27,11 +27,22 @@ var (
 
 // flush counts the increments of several calls.
 func (s *Service) flush(ctx context.Context, items []*pending) []error {
-	out, err := s.count(ctx, incrementsOf(items), s.locks.probing())
-	if err != nil {
-		return failed(err, len(items))
+	errs, _ := s.countAll(ctx, items, s.locks.probing())
+	return errs
+}
+
+// countAll counts increments and gives them their results. It returns an error for each, and the
+// suspects among their users.
+func (s *Service) countAll(ctx context.Context, items []*pending, probe bool) (errs []error, suspects []userKey) {
+	out, err := s.count(ctx, incrementsOf(items), probe)
+	switch {
+	case errors.Is(err, errLocked):
+		return slices.Repeat([]error{errLocked}, len(items)), nil
+	case err != nil:
+		return slices.Repeat([]error{models.Unavailable("count increments", err)}, len(items)), nil
+	default:
+		return s.deliver(items, out), out.suspects
 	}
-	return s.deliver(items, out)
 }
 
 func incrementsOf(items []*pending) []*increment {
@@ -40,14 +51,6 @@ func incrementsOf(items []*pending) []*increment {
 		increments[i] = &p.increment
 	}
 	return increments
-}
-
-// failed returns the errors of n increments that were not counted.
-func failed(err error, n int) []error {
-	if errors.Is(err, errLocked) {
-		return slices.Repeat([]error{errLocked}, n)
-	}
-	return slices.Repeat([]error{models.Unavailable("count increments", err)}, n)
 }
 
 // deliver gives the increments their results. The error of those that were left

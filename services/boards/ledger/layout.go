@@ -15,6 +15,11 @@ type totalKey struct {
 	name  string
 }
 
+// keyed is a total, or what has its key.
+type keyed interface{ key() totalKey }
+
+func (k totalKey) key() totalKey { return k }
+
 // ownedBy returns the user whose total it is.
 func (k totalKey) ownedBy() userKey { return userKey{k.board, k.user} }
 

@@ -113,13 +113,9 @@ func (s *Service) awaitLocks(ctx context.Context, left []*pending) error {
 // flushLocked counts increments of users whose rows were locked. If it can't tell
 // who is waited for, it counts the increments of each user alone.
 func (s *Service) flushLocked(ctx context.Context, items []*pending) []error {
-	out, err := s.count(ctx, incrementsOf(items), true)
-	if err != nil {
-		return failed(err, len(items))
-	}
-	errs := s.deliver(items, out)
+	errs, suspects := s.countAll(ctx, items, true)
 	until := time.Now().Add(aloneTime)
-	for _, user := range out.suspects {
+	for _, user := range suspects {
 		if time.Now().After(until) {
 			break // the others have errLocked and come again
 		}
@@ -137,13 +133,8 @@ func (s *Service) countAlone(ctx context.Context, user userKey, items []*pending
 			own, at = append(own, p), append(at, i)
 		}
 	}
-	var result []error
-	if out, err := s.count(ctx, incrementsOf(own), true); err != nil {
-		result = failed(err, len(own))
-	} else {
-		result = s.deliver(own, out)
-	}
-	for i, err := range result {
+	alone, _ := s.countAll(ctx, own, true)
+	for i, err := range alone {
 		errs[at[i]] = err
 	}
 }

@@ -105,22 +105,17 @@ const (
 // probed returns the state with the users whose rows a probe has found locked, and
 // those without rows.
 func (s state) probed(totals []*total, rows []rowState) state {
-	s.locked = maps.Clone(s.locked)
-	s.fresh = make(map[userKey]bool)
+	s.locked, s.fresh = maps.Clone(s.locked), make(map[userKey]bool)
 	for _, t := range totals {
 		s.fresh[t.ownedBy()] = true
 	}
 	for i, t := range totals {
-		switch rows[i] {
-		case free:
+		if rows[i] != absent {
 			delete(s.fresh, t.ownedBy())
-		case locked:
-			s.locked[t.ownedBy()] = true
-		case absent:
 		}
-	}
-	for user := range s.locked {
-		delete(s.fresh, user)
+		if rows[i] == locked {
+			s.locked[t.ownedBy()] = true
+		}
 	}
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -155,20 +156,15 @@ const (
 func (t *postgresTx) read(
 	ctx context.Context, keys []eventKey, events []string,
 ) (map[eventKey]knownEvent, map[string]eventState, error) {
-	boards, ids := make([]string, len(keys)), make([]string, len(keys))
-	for i, k := range keys {
-		boards[i], ids[i] = k.board, k.id
-	}
 	known := make(map[eventKey]knownEvent)
 	var e knownEvent
 	b := t.batch()
-	b.Queue(knownQuery, boards, ids).Query(func(found pgx.Rows) error {
-		_, err := pgx.ForEachRow(found, []any{&e.Board, &e.EventID, &e.User, &e.Delta, &e.Score, &e.ReachedAt, &e.Total}, func() error {
+	boards := column(keys, func(k eventKey) string { return k.board })
+	b.Queue(knownQuery, boards, column(keys, func(k eventKey) string { return k.id })).Query(
+		each([]any{&e.Board, &e.EventID, &e.User, &e.Delta, &e.Score, &e.ReachedAt, &e.Total}, func() error {
 			known[eventKey{e.Board, e.EventID}] = e
 			return nil
-		})
-		return err
-	})
+		}))
 	states := queueEvents(b, events)
 	if err := t.conn.SendBatch(ctx, b).Close(); err != nil || len(known) == 0 {
 		return known, states, err
@@ -185,13 +181,10 @@ func queueEvents(b *pgx.Batch, boards []string) map[string]eventState {
 	states := make(map[string]eventState, len(boards))
 	var board string
 	var s eventState
-	b.Queue(openQuery, boards).Query(func(found pgx.Rows) error {
-		_, err := pgx.ForEachRow(found, []any{&board, &s.endsAt, &s.closesAt, &s.final}, func() error {
-			states[board] = s
-			return nil
-		})
-		return err
-	})
+	b.Queue(openQuery, boards).Query(each([]any{&board, &s.endsAt, &s.closesAt, &s.final}, func() error {
+		states[board] = s
+		return nil
+	}))
 	return states
 }
 
@@ -199,12 +192,9 @@ func queueEvents(b *pgx.Batch, boards []string) map[string]eventState {
 // its own, because the first statement of a transaction may be prepared before lock_timeout is set:
 // if the totals are locked as a whole, it would wait.
 func (t *postgresTx) readTotals(ctx context.Context, known map[eventKey]knownEvent) error {
-	columns, events := newTotalColumns(len(known)), make(map[totalKey][]eventKey, len(known))
+	events := make(map[totalKey][]eventKey, len(known))
 	for event, e := range known {
 		key := totalKey{e.Board, e.User, e.Total}
-		if events[key] == nil {
-			columns.set(len(events), key)
-		}
 		events[key] = append(events[key], event)
 	}
 	var (
@@ -212,7 +202,7 @@ func (t *postgresTx) readTotals(ctx context.Context, known map[eventKey]knownEve
 		total balance
 		at    time.Time
 	)
-	rows, err := t.conn.Query(ctx, totalsQuery, columns.boards[:len(events)], columns.users[:len(events)], columns.names[:len(events)])
+	rows, err := t.conn.Query(ctx, totalsQuery, keyColumns(slices.Collect(maps.Keys(events)))...)
 	if err != nil {
 		return err
 	}
@@ -228,17 +218,25 @@ func (t *postgresTx) readTotals(ctx context.Context, known map[eventKey]knownEve
 	return err
 }
 
+// each returns the callback of a queued query. It scans each row into the columns and calls do.
+func each(columns []any, do func() error) func(pgx.Rows) error {
+	return func(found pgx.Rows) error {
+		_, err := pgx.ForEachRow(found, columns, do)
+		return err
+	}
+}
+
 // eachRow returns the callback of a queued query. It scans each row into the columns and
 // calls do with the row's position. It returns errOrder if there are not n rows.
 func eachRow(n int, columns []any, do func(i int) error) func(pgx.Rows) error {
 	return func(found pgx.Rows) error {
 		at := 0
-		_, err := pgx.ForEachRow(found, columns, func() error {
+		err := each(columns, func() error {
 			if at++; at > n {
 				return errOrder
 			}
 			return do(at - 1)
-		})
+		})(found)
 		if err == nil && at < n {
 			return errOrder
 		}
@@ -252,14 +250,10 @@ var errOrder = errors.New("rows come out of order")
 
 // probe implements transaction.
 func (t *postgresTx) probe(ctx context.Context, totals []*total) ([]rowState, error) {
-	columns := newTotalColumns(len(totals))
-	for i, key := range totals {
-		columns.set(i, key.totalKey)
-	}
 	rows := make([]rowState, len(totals))
 	var isFree, isStored bool
 	b := t.batch()
-	b.Queue(probeQuery, columns.boards, columns.users, columns.names).Query(
+	b.Queue(probeQuery, keyColumns(totals)...).Query(
 		eachRow(len(totals), []any{&isFree, &isStored}, func(i int) error {
 			switch {
 			case isFree:
@@ -277,30 +271,23 @@ func (t *postgresTx) probe(ctx context.Context, totals []*total) ([]rowState, er
 // lock implements transaction. The windows are read by a statement of their own:
 // only a new statement sees commits that happened while the locks were awaited.
 func (t *postgresTx) lock(ctx context.Context, totals []*total, windows []*window) (balances, error) {
-	columns := newTotalColumns(len(totals))
-	for i, key := range totals {
-		columns.set(i, key.totalKey)
-	}
 	locked := balances{totals: make([]balance, len(totals)), windows: make([]int64, len(windows))}
 	var (
 		key    totalKey
 		points int64
+		at     int
 	)
 	b := t.batch()
-	b.Queue(lockQuery, columns.boards, columns.users, columns.names).Query(func(found pgx.Rows) error {
-		at := 0
-		_, err := pgx.ForEachRow(found, []any{&key.board, &key.user, &key.name, &points}, func() error {
-			for at < len(totals) && totals[at].totalKey != key {
-				at++ // a total that does not exist
-			}
-			if at == len(totals) {
-				return errOrder
-			}
-			locked.totals[at].score = points
-			return nil
-		})
-		return err
-	})
+	b.Queue(lockQuery, keyColumns(totals)...).Query(each([]any{&key.board, &key.user, &key.name, &points}, func() error {
+		for at < len(totals) && totals[at].totalKey != key {
+			at++ // a total that does not exist
+		}
+		if at == len(totals) {
+			return errOrder
+		}
+		locked.totals[at].score = points
+		return nil
+	}))
 	queueWindows(b, windows, locked.windows)
 	return locked, t.conn.SendBatch(ctx, b).Close()
 }
@@ -326,19 +313,15 @@ func queueAdditions(b *pgx.Batch, query string, additions []addition, after []ba
 	if len(additions) == 0 {
 		return
 	}
-	columns := newTotalColumns(len(additions))
-	amounts, reachedAt := make([]int64, len(additions)), make([]time.Time, len(additions))
-	for i, a := range additions {
-		columns.set(i, a.totalKey)
-		amounts[i], reachedAt[i] = a.score, a.reachedAt.Time()
-	}
 	var (
 		user   models.RowID
 		name   string
 		points int64
 		at     time.Time
 	)
-	b.Queue(query, columns.boards, columns.users, columns.names, amounts, reachedAt).Query(
+	args := append(keyColumns(additions), column(additions, func(a addition) int64 { return a.score }),
+		column(additions, func(a addition) time.Time { return a.reachedAt.Time() }))
+	b.Queue(query, args...).Query(
 		eachRow(len(additions), []any{&user, &name, &points, &at}, func(i int) error {
 			if additions[i].user != user || additions[i].name != name {
 				return errOrder
@@ -348,19 +331,21 @@ func queueAdditions(b *pgx.Batch, query string, additions []addition, after []ba
 		}))
 }
 
-// totalColumns holds the keys of totals by column.
-type totalColumns struct {
-	boards []string
-	users  []int64
-	names  []string
+// column returns a column of rows.
+func column[Row, T any](rows []Row, of func(Row) T) []T {
+	column := make([]T, len(rows))
+	for i, row := range rows {
+		column[i] = of(row)
+	}
+	return column
 }
 
-func newTotalColumns(n int) totalColumns {
-	return totalColumns{boards: make([]string, n), users: make([]int64, n), names: make([]string, n)}
-}
-
-func (c totalColumns) set(i int, key totalKey) {
-	c.boards[i], c.users[i], c.names[i] = key.board, int64(key.user), key.name
+// keyColumns returns the columns of the keys of totals: boards, users and names.
+func keyColumns[T keyed](totals []T) []any {
+	return []any{
+		column(totals, func(t T) string { return t.key().board }), column(totals, func(t T) int64 { return int64(t.key().user) }),
+		column(totals, func(t T) string { return t.key().name }),
+	}
 }
 
 // queueWindows queues the query for the sums of windows, if there are any. It
@@ -369,13 +354,10 @@ func queueWindows(b *pgx.Batch, windows []*window, sums []int64) {
 	if len(windows) == 0 {
 		return
 	}
-	boards, users := make([]string, len(windows)), make([]int64, len(windows))
-	since, buckets := make([]string, len(windows)), make([]string, len(windows))
-	for i, w := range windows {
-		boards[i], users[i], since[i], buckets[i] = w.board, int64(w.user), w.since, w.total.bucket.Name
-	}
 	var sum int64
-	b.Queue(windowQuery, boards, users, since, buckets).Query(eachRow(len(windows), []any{&sum}, func(i int) error {
+	b.Queue(windowQuery, column(windows, func(w *window) string { return w.board }), column(windows, func(w *window) int64 { return int64(w.user) }),
+		column(windows, func(w *window) string { return w.since }), column(windows, func(w *window) string { return w.total.bucket.Name }),
+	).Query(eachRow(len(windows), []any{&sum}, func(i int) error {
 		sums[i] = sum
 		return nil
 	}))
@@ -383,18 +365,16 @@ func queueWindows(b *pgx.Batch, windows []*window, sums []int64) {
 
 // finish implements transaction.
 func (t *postgresTx) finish(ctx context.Context, events []models.ScoreEvent) error {
-	var (
-		boards, ids, totals   = make([]string, len(events)), make([]string, len(events)), make([]string, len(events))
-		users, deltas, scores = make([]int64, len(events)), make([]int64, len(events)), make([]int64, len(events))
-		accepted, reachedAt   = make([]time.Time, len(events)), make([]time.Time, len(events))
-	)
-	for i, e := range events {
-		boards[i], ids[i], totals[i] = e.Board, e.EventID, e.Total
-		users[i], deltas[i], scores[i] = int64(e.User), e.Delta, e.Score
-		accepted[i], reachedAt[i] = e.AcceptedAt, e.ReachedAt
-	}
 	b := t.batch()
-	b.Queue(eventsQuery, boards, ids, totals, users, deltas, accepted, scores, reachedAt)
+	b.Queue(eventsQuery,
+		column(events, func(e models.ScoreEvent) string { return e.Board }),
+		column(events, func(e models.ScoreEvent) string { return e.EventID }),
+		column(events, func(e models.ScoreEvent) string { return e.Total }),
+		column(events, func(e models.ScoreEvent) int64 { return int64(e.User) }),
+		column(events, func(e models.ScoreEvent) int64 { return e.Delta }),
+		column(events, func(e models.ScoreEvent) time.Time { return e.AcceptedAt }),
+		column(events, func(e models.ScoreEvent) int64 { return e.Score }),
+		column(events, func(e models.ScoreEvent) time.Time { return e.ReachedAt }))
 	b.Queue(`COMMIT`).Exec(func(tag pgconn.CommandTag) error {
 		if t.committed = tag.String() == `COMMIT`; !t.committed {
 			return fmt.Errorf("the transaction ended with %s", tag)

@@ -82,23 +82,20 @@ func (t *sqliteTx) probe(_ context.Context, totals []*total) ([]rowState, error)
 
 // lock implements transaction.
 func (t *sqliteTx) lock(_ context.Context, totals []*total, windows []*window) (locked balances, err error) {
-	keys := make([]totalKey, len(totals))
-	for i, key := range totals {
-		keys[i] = key.totalKey
-	}
-	if locked.totals, err = t.balances(keys); err == nil {
+	if locked.totals, err = balancesOf(t.db, totals); err == nil {
 		locked.windows, err = t.sum(windows)
 	}
 	return locked, err
 }
 
-// balances returns totals by position, or 0 for those that are not stored.
-func (t *sqliteTx) balances(keys []totalKey) ([]balance, error) {
-	given := make([][3]any, len(keys))
-	for i, k := range keys {
+// balancesOf returns totals by position, or 0 for those that are not stored.
+func balancesOf[T keyed](db *gorm.DB, totals []T) ([]balance, error) {
+	given := make([][3]any, len(totals))
+	for i, t := range totals {
+		k := t.key()
 		given[i] = [3]any{k.board, int64(k.user), k.name}
 	}
-	query := t.db.Raw(`
+	query := db.Raw(`
 		SELECT k.key, t.score, t.reached_at FROM json_each(?) k
 		CROSS JOIN score_totals t ON t.board = k.value ->> 0 AND t.user_id = k.value ->> 1 AND t.total = k.value ->> 2`, lists.JSON(given))
 	var (
@@ -106,7 +103,7 @@ func (t *sqliteTx) balances(keys []totalKey) ([]balance, error) {
 		points int64
 		at     time.Time
 	)
-	stored := make([]balance, len(keys))
+	stored := make([]balance, len(totals))
 	err := lists.Each(query, []any{&i, &points, &at}, func() error {
 		stored[i] = balance{points, models.TimestampOf(at), true}
 		return nil
@@ -116,11 +113,7 @@ func (t *sqliteTx) balances(keys []totalKey) ([]balance, error) {
 
 // add implements transaction.
 func (t *sqliteTx) add(_ context.Context, additions []addition, windows []*window) (after balances, err error) {
-	keys := make([]totalKey, len(additions))
-	for i, a := range additions {
-		keys[i] = a.totalKey
-	}
-	if after.totals, err = t.balances(keys); err != nil {
+	if after.totals, err = balancesOf(t.db, additions); err != nil {
 		return balances{}, err
 	}
 	totals := make([]models.ScoreTotal, len(additions))

@@ -15,11 +15,8 @@ import (
 func (r *Reconciler) Composites(
 	ctx context.Context, bucket *models.Bucket, users []models.RowID,
 ) ([]models.Composite, error) {
-	totals, err := r.totalsOfUsers(ctx, bucket, users)
-	if err != nil {
-		return nil, err
-	}
-	return compositesOf(bucket, users, totals)
+	_, composites, err := r.totalsOfUsers(ctx, bucket, users)
+	return composites, err
 }
 
 // RaiseUsers raises the entries of users in a bucket of the ledger that are less than their
@@ -28,11 +25,7 @@ func (r *Reconciler) Composites(
 func (r *Reconciler) RaiseUsers(
 	ctx context.Context, bucket *models.Bucket, users []models.RowID,
 ) (raised int64, err error) {
-	totals, err := r.totalsOfUsers(ctx, bucket, users)
-	if err != nil {
-		return 0, err
-	}
-	want, err := compositesOf(bucket, users, totals)
+	totals, want, err := r.totalsOfUsers(ctx, bucket, users)
 	if err != nil {
 		return 0, err
 	}
@@ -49,35 +42,30 @@ func (r *Reconciler) RaiseUsers(
 	return p.restored, err
 }
 
-// totalsOfUsers returns the running totals that make up the scores of users in a bucket.
+// totalsOfUsers returns the running totals that make up the scores of users in a bucket, and the
+// composites of these scores by position. A score was reached when the last of its totals was.
 func (r *Reconciler) totalsOfUsers(
 	ctx context.Context, bucket *models.Bucket, users []models.RowID,
-) (totals []models.ScoreTotal, err error) {
+) (totals []models.ScoreTotal, composites []models.Composite, err error) {
 	totalRange, err := r.Totals.OfBucket(bucket, r.Clock())
-	if err != nil {
-		return nil, err
+	if err == nil {
+		totals, err = r.Store.totalsOf(ctx, totalRange, users)
 	}
-	return r.Store.totalsOf(ctx, totalRange, users)
-}
-
-// compositesOf adds up totals of users, which are of one bucket: a score was reached when
-// the last of them was.
-func compositesOf(bucket *models.Bucket, users []models.RowID, totals []models.ScoreTotal) ([]models.Composite, error) {
+	if err != nil {
+		return nil, nil, err
+	}
 	sums := make(map[models.RowID]balance, len(users))
 	for _, t := range totals {
 		sums[t.User] = sums[t.User].join(bucket.Best, balance{t.Score, models.TimestampOf(t.ReachedAt), true})
 	}
 	codec := score.Of(bucket)
-	composites := make([]models.Composite, len(users))
+	composites = make([]models.Composite, len(users))
 	for i, user := range users {
-		sum := sums[user]
-		if !sum.stored {
-			continue
-		}
-		var err error
-		if composites[i], err = codec.Encode(models.Points(sum.score), sum.reachedAt); err != nil {
-			return nil, fmt.Errorf("a score of the ledger can't be encoded in its bucket: %w", err)
+		if sum := sums[user]; sum.stored {
+			if composites[i], err = codec.Encode(models.Points(sum.score), sum.reachedAt); err != nil {
+				return nil, nil, fmt.Errorf("a score of the ledger can't be encoded in its bucket: %w", err)
+			}
 		}
 	}
-	return composites, nil
+	return totals, composites, nil
 }
