@@ -102,7 +102,8 @@ type Service struct {
 	// progressEvery is the number of rows between two reports of progress.
 	progressEvery int64
 
-	stop    chan struct{} // closed by Close
+	open    context.Context //nolint:containedctx // of the runs begun by Start; close ends it
+	close   context.CancelFunc
 	running sync.WaitGroup
 }
 
@@ -124,17 +125,18 @@ type bucketKey struct{ Board, Bucket string }
 
 // New returns a service that moves buckets from their source. The caller must call Close.
 func New(store *Store, source Source, leases Leases, clock models.Clock, log *slog.Logger) *Service {
-	return &Service{
+	s := &Service{
 		Source: source, store: store, leases: leases, clock: clock, log: log,
 		runs: make(chan struct{}, maxRuns), deadline: runDeadline, progressEvery: progressEvery,
-		stop: make(chan struct{}),
 	}
+	s.open, s.close = context.WithCancel(context.Background())
+	return s
 }
 
 // Close cancels the runs begun by Start and waits for them. The next call of
 // Archive resumes them.
 func (s *Service) Close() {
-	close(s.stop)
+	s.close()
 	s.running.Wait()
 }
 
@@ -211,22 +213,15 @@ func (s *Service) Start(ctx context.Context, bucket *models.Bucket) (run models.
 	s.running.Go(func() {
 		defer func() { <-s.runs }()
 		defer cancel()
+		defer context.AfterFunc(s.open, cancel)()
 		var once sync.Once
 		_, err := s.archiveUnderLease(running, bucket, func(int64) { once.Do(func() { begun <- nil }) })
-		returned := false // whether Start returns err
 		once.Do(func() {
 			begun <- err
-			returned = true
+			err = nil // Start returns it
 		})
-		if err != nil && !returned {
+		if err != nil {
 			s.log.ErrorContext(running, "a bucket could not be archived", "board", bucket.Board, "bucket", bucket.Name, "error", err)
-		}
-	})
-	s.running.Go(func() {
-		select {
-		case <-s.stop:
-			cancel()
-		case <-running.Done():
 		}
 	})
 	if err = <-begun; err == nil {
@@ -399,11 +394,11 @@ func (s *Service) executeRun(ctx context.Context, bucket *models.Bucket, run *mo
 	if err := s.store.storage.ensurePartition(ctx, bucket.Day); err != nil {
 		return nil, err
 	}
-	reporter := s.store.reportProgress(ctx, *run)
-	defer reporter.stop()
+	report, stop := s.store.reportProgress(ctx, *run)
+	defer stop()
 	m := &move{bucket: bucket, run: run.Run, progressEvery: s.progressEvery, progress: func(moved int64) {
 		progress(moved)
-		reporter.report(moved)
+		report(moved)
 	}}
 	if bucket.FromLedger || s.hot == nil {
 		return nil, s.storeRun(ctx, m, run)

@@ -267,11 +267,12 @@ func (p *postgres) composites(ctx context.Context, bucket *models.Bucket, users 
 	}
 	composites := make([]models.Composite, len(users))
 	codec := score.Of(bucket)
-	err := p.eachScore(ctx, func(user int64, points models.Points, reachedAt time.Time) (err error) {
+	err := eachScore(p.reads.WithContext(ctx).Raw(
+		`SELECT user_id, score, reached_at FROM archived_scores WHERE board = ? AND day = ? AND user_id = ANY(?)`,
+		bucket.Board, bucket.Day.UTC(), &ids), func(user int64, points models.Points, reachedAt time.Time) (err error) {
 		composites[index[user]], err = composite(codec, points, reachedAt)
 		return err
-	}, `SELECT user_id, score, reached_at FROM archived_scores WHERE board = $1 AND day = $2 AND user_id = ANY($3)`,
-		bucket.Board, bucket.Day.UTC(), ids)
+	})
 	return composites, err
 }
 
@@ -282,37 +283,26 @@ func (p *postgres) stored(ctx context.Context, raises []models.Raise) ([]models.
 		boards[i], days[i], users[i] = r.Bucket.Board, r.Bucket.Day.UTC(), int64(r.User)
 	}
 	composites := make([]models.Composite, len(raises))
-	err := p.eachScore(ctx, func(position int64, points models.Points, reachedAt time.Time) (err error) {
+	err := eachScore(p.reads.WithContext(ctx).Raw(`
+		SELECT r.position, s.score, s.reached_at
+		FROM unnest(CAST(? AS text[]), CAST(? AS date[]), CAST(? AS bigint[])) WITH ORDINALITY AS r(board, day, user_id, position)
+		JOIN archived_scores s ON s.day = r.day AND s.user_id = r.user_id AND s.board = r.board`,
+		&boards, &days, &users), func(position int64, points models.Points, reachedAt time.Time) (err error) {
 		composites[position-1], err = composite(score.Of(raises[position-1].Bucket), points, reachedAt)
 		return err
-	}, `SELECT r.position, s.score, s.reached_at
-		FROM unnest($1::text[], $2::date[], $3::bigint[]) WITH ORDINALITY AS r(board, day, user_id, position)
-		JOIN archived_scores s ON s.day = r.day AND s.user_id = r.user_id AND s.board = r.board`, boards, days, users)
+	})
 	return composites, err
 }
 
 // eachScore calls do for each row of a query: a number that identifies it, points, and when
-// they were reached.
-func (p *postgres) eachScore(ctx context.Context, do func(id int64, points models.Points, reachedAt time.Time) error, query string, args ...any) error {
+// they were reached. Arguments of queries are pointers to slices, because gorm would expand the slices.
+func eachScore(query *gorm.DB, do func(id int64, points models.Points, reachedAt time.Time) error) error {
 	var (
 		id        int64
 		points    models.Points
 		reachedAt time.Time
 	)
-	return eachRow(ctx, p.reads, []any{&id, &points, &reachedAt}, func() error { return do(id, points, reachedAt) }, query, args...)
-}
-
-// eachRow is lists.Each for a query with arrays, of which gorm would make a parameter of each element.
-func eachRow(ctx context.Context, db *gorm.DB, into []any, do func() error, query string, args ...any) error {
-	pool, err := db.DB()
-	if err != nil {
-		return err
-	}
-	rows, err := pool.QueryContext(ctx, query, args...) //nolint:rowserrcheck // EachRow does
-	if err != nil {
-		return err
-	}
-	return lists.EachRow(rows, into, do)
+	return lists.Each(query, []any{&id, &points, &reachedAt}, func() error { return do(id, points, reachedAt) })
 }
 
 // windowQuery reads the entries of a bucket around a position. A binary search
@@ -340,16 +330,15 @@ const aheadOfPosition = `(s.score > @score OR (s.score = @score AND (s.reached_a
 	postgresUserText + ` > @user))))`
 
 // window implements storage.
-func (p *postgres) window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) ([]windowRow, error) {
+func (p *postgres) window(db *gorm.DB, bucket *models.Bucket, at models.Entry, back, forward int) ([]windowRow, error) {
 	codec := score.Of(bucket)
 	points, reachedAt := codec.Decode(at.Composite)
 	var found []struct {
-		Total, Before, Rank int64
-		UserID              models.RowID
-		Points              models.Points `gorm:"column:score"`
-		ReachedAt           *time.Time
+		Row       windowRow     `gorm:"embedded"`
+		Points    models.Points `gorm:"column:score"`
+		ReachedAt *time.Time
 	}
-	err := p.reads.WithContext(ctx).Raw(fmt.Sprintf(windowQuery, aheadOfPosition), map[string]any{
+	err := db.Raw(fmt.Sprintf(windowQuery, aheadOfPosition), map[string]any{
 		"board": bucket.Board, "day": bucket.Day, "score": points, "reached": reachedAt.Time(), "user": at.User.String(),
 		"back": back, "forward": forward,
 	}).Scan(&found).Error
@@ -358,8 +347,7 @@ func (p *postgres) window(ctx context.Context, bucket *models.Bucket, at models.
 	}
 	rows := make([]windowRow, len(found))
 	for i, r := range found {
-		rows[i] = windowRow{Total: r.Total, Before: r.Before, Rank: r.Rank, UserID: r.UserID}
-		if r.ReachedAt == nil {
+		if rows[i] = r.Row; r.ReachedAt == nil {
 			continue // the window is empty
 		}
 		if rows[i].Composite, err = composite(codec, r.Points, *r.ReachedAt); err != nil {
@@ -367,23 +355,6 @@ func (p *postgres) window(ctx context.Context, bucket *models.Bucket, at models.
 		}
 	}
 	return rows, nil
-}
-
-// first implements storage.
-func (p *postgres) first(tx *gorm.DB, bucket *models.Bucket, n int) ([]row, error) {
-	var found []struct {
-		Rank      int64
-		UserID    models.RowID
-		Points    models.Points `gorm:"column:score"`
-		ReachedAt time.Time
-	}
-	err := tx.Table("archived_scores").Where("board = ? AND day = ? AND rank <= ?", bucket.Board, bucket.Day, n).
-		Order("rank").Find(&found).Error
-	rows := make([]row, len(found))
-	for i, r := range found {
-		rows[i] = row{rank: r.Rank, user: r.UserID, points: r.Points, reachedAt: models.TimestampOf(r.ReachedAt)}
-	}
-	return rows, err
 }
 
 // dayOf implements storage.
@@ -402,11 +373,11 @@ func (p *postgres) left(context.Context) ([]bucketKey, error) { return nil, nil 
 
 // sumsQuery lists the buckets of a span, and adds up the scores of each user on those that
 // are archived. OFFSET 0 keeps the reads of the days apart, as each of them finds its rows
-// by the primary key; joined in any other way, Postgres may read whole partitions. The ids, $4,
+// by the primary key; joined in any other way, Postgres may read whole partitions. The ids
 // are ascending; width_bucket finds the place of one among them.
 const sumsQuery = `
 	WITH span AS MATERIALIZED (
-		SELECT bucket, day, ends_at, archived FROM bucket_states WHERE board = $1 AND day BETWEEN $2 AND $3
+		SELECT bucket, day, ends_at, archived FROM bucket_states WHERE board = @board AND day BETWEEN @from AND @to
 	)
 	SELECT bucket, archived, ends_at, 0, 0, 0, NULL FROM span
 	UNION ALL
@@ -414,9 +385,9 @@ const sumsQuery = `
 		coalesce(max(s.reached_at) FILTER (WHERE s.score > 0), min(s.reached_at))
 	FROM span CROSS JOIN LATERAL (
 		SELECT user_id, score, reached_at FROM archived_scores
-		WHERE board = $1 AND day = span.day AND user_id = ANY($4) OFFSET 0
+		WHERE board = @board AND day = span.day AND user_id = ANY(@ids) OFFSET 0
 	) s
-	WHERE span.archived AND span.ends_at > ($5::timestamptz[])[width_bucket(s.user_id, $4::bigint[])]
+	WHERE span.archived AND span.ends_at > (CAST(@after AS timestamptz[]))[width_bucket(s.user_id, CAST(@ids AS bigint[]))]
 	GROUP BY s.user_id`
 
 // sums implements storage.
@@ -436,7 +407,10 @@ func (p *postgres) sums(
 	)
 	columns := []any{&day.Bucket, &day.Archived, &endsAt, &user, &sum.Score, &sum.Days, &reachedAt}
 	sums = make(map[models.RowID]models.Sum, len(users))
-	err = eachRow(ctx, p.reports, columns, func() error {
+	query := p.reports.WithContext(ctx).Raw(sumsQuery, map[string]any{
+		"board": boardName, "from": from.UTC(), "to": to.UTC(), "ids": &ids, "after": &after,
+	})
+	err = lists.Each(query, columns, func() error {
 		if user == 0 {
 			day.EndsAt = endsAt.Time
 			days = append(days, day)
@@ -445,7 +419,7 @@ func (p *postgres) sums(
 		sum.ReachedAt = models.TimestampOf(reachedAt.Time)
 		sums[user] = sum
 		return nil
-	}, sumsQuery, boardName, from.UTC(), to.UTC(), ids, after)
+	})
 	return days, sums, err
 }
 
@@ -453,21 +427,17 @@ func (p *postgres) sums(
 // own. It waits for current readers of the archive and makes later ones wait,
 // so lock_timeout bounds the wait. The next call drops the months that are left.
 func (p *postgres) dropMonths(ctx context.Context, before models.Date) (int, error) {
-	rows, err := p.pool.Query(ctx, `
+	var names []string
+	err := p.db.WithContext(ctx).Raw(`
 		SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-		WHERE i.inhparent = 'archived_scores'::regclass AND c.relname ~ '^archived_scores_[0-9]{6}$' AND c.relname < $1
-		ORDER BY c.relname`, partition(monthOf(before)))
-	if err != nil {
-		return 0, fmt.Errorf("list partitions: %w", err)
-	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		WHERE i.inhparent = 'archived_scores'::regclass AND c.relname ~ '^archived_scores_[0-9]{6}$' AND c.relname < ?
+		ORDER BY c.relname`, partition(monthOf(before))).Scan(&names).Error
 	if err != nil {
 		return 0, fmt.Errorf("list partitions: %w", err)
 	}
 	for i, name := range names {
-		err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, `SET LOCAL lock_timeout = '2s'; DROP TABLE `+name)
-			return err
+		err := p.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+			return tx.Exec(`SET LOCAL lock_timeout = '2s'; DROP TABLE ` + name).Error
 		})
 		if err != nil {
 			return i, fmt.Errorf("drop partition %s: %w", name, err)

@@ -3,61 +3,22 @@ package archive
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"stepboard/internal/failpoint"
-	"stepboard/internal/pause"
 	"stepboard/models"
 )
 
-// eraseBuckets is how many buckets one transaction of an erasure locks.
-const eraseBuckets = 100
-
-// bucketsOfQuery selects the archived buckets in which the user $1 has a row. OFFSET 0
-// makes Postgres look each of them up in the primary key.
-const bucketsOfQuery = `
-	SELECT b.board, b.bucket, b.day FROM board_buckets b
-	CROSS JOIN LATERAL (
-		SELECT FROM archived_scores s WHERE s.day = b.day AND s.user_id = $1 AND s.board = b.board OFFSET 0
-	) AS found
-	ORDER BY b.day, b.board`
-
-// erasedBucket is a bucket in which a user has a row, and the row id that the row gets.
-type erasedBucket struct {
-	board, name string
-	day         time.Time
-	fresh       models.RowID
-}
-
-// erase implements storage.
-func (p *postgres) erase(ctx context.Context, user models.RowID, newNobody func() models.RowID) (rows int64, err error) {
-	found, err := p.pool.Query(ctx, bucketsOfQuery, int64(user))
-	if err != nil {
-		return 0, fmt.Errorf("find archived scores: %w", err)
-	}
-	buckets, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (b erasedBucket, err error) {
-		b.fresh = newNobody()
-		return b, row.Scan(&b.board, &b.name, &b.day)
-	})
-	if err != nil {
-		return 0, fmt.Errorf("find archived scores: %w", err)
-	}
-	for chunk := range slices.Chunk(buckets, eraseBuckets) {
-		began := time.Now()
-		err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error { return p.eraseIn(ctx, tx, user, chunk) })
-		if err != nil {
-			return rows, fmt.Errorf("erase archived scores: %w", err)
-		}
-		rows += int64(len(chunk))
-		failpoint.Hit("erasure.archive")
-		if err := pause.After(ctx, began, 1); err != nil {
-			return rows, err
-		}
-	}
-	return rows, nil
+// toErase implements storage. OFFSET 0 makes Postgres look each bucket up in the primary key.
+func (p *postgres) toErase(ctx context.Context, user models.RowID) (buckets []*models.Bucket, err error) {
+	err = p.db.WithContext(ctx).Raw(`
+		SELECT `+bucketColumns+` FROM board_buckets b
+		CROSS JOIN LATERAL (
+			SELECT FROM archived_scores s WHERE s.day = b.day AND s.user_id = ? AND s.board = b.board OFFSET 0
+		) AS found
+		ORDER BY b.day, b.board`, user).Scan(&buckets).Error
+	return buckets, err
 }
 
 // The statements that give a user's rows in some buckets their fresh row ids. Parameters
@@ -70,7 +31,7 @@ const (
 		CREATE TEMP TABLE erased_ties (board text, day date, bucket text, old_id bigint, new_id bigint,
 			score bigint, reached_at timestamptz, old_rank integer, new_rank integer) ON COMMIT DROP`
 	// Rows that are equal in score and time follow each other, so on each side they end at
-	// the first row that differs. OFFSET 0 is as in bucketsOfQuery.
+	// the first row that differs. OFFSET 0 is as in toErase.
 	tiesQuery = `
 		INSERT INTO erased_ties
 		SELECT board, day, bucket, user_id, new_id, score, reached_at, rank,
@@ -116,16 +77,15 @@ const (
 		WHERE c.user_id = $1 AND t.old_id = $1 AND c.board = t.board AND c.bucket = t.bucket`
 )
 
-// eraseIn gives a user's rows in some buckets fresh row ids. Runs and corrections of the
-// buckets wait for it.
-func (p *postgres) eraseIn(ctx context.Context, tx pgx.Tx, user models.RowID, buckets []erasedBucket) error {
+// eraseIn implements storage, in one transaction. Runs and corrections of the buckets wait for it.
+func (p *postgres) eraseIn(ctx context.Context, user models.RowID, buckets []*models.Bucket, newNobody func() models.RowID) error {
 	boards, names := make([]string, len(buckets)), make([]string, len(buckets))
 	days, fresh := make([]time.Time, len(buckets)), make([]int64, len(buckets))
 	for i, b := range buckets {
-		boards[i], names[i], days[i], fresh[i] = b.board, b.name, b.day, int64(b.fresh)
+		boards[i], names[i], days[i], fresh[i] = b.Board, b.Name, b.Day.UTC(), int64(newNobody())
 	}
 	hashes := fmt.Sprintf(eraseHashQuery, hashOf("old_id", "old_rank"), hashOf("new_id", "new_rank"))
-	for _, statement := range []struct {
+	statements := []struct {
 		query string
 		args  []any
 	}{
@@ -142,12 +102,15 @@ func (p *postgres) eraseIn(ctx context.Context, tx pgx.Tx, user models.RowID, bu
 		{hashes, nil},
 		{eraseTotalsQuery, []any{int64(user)}},
 		{eraseCorrectionsQuery, []any{int64(user)}},
-	} {
-		if _, err := tx.Exec(ctx, statement.query, statement.args...); err != nil {
-			return err
-		}
 	}
-	return nil
+	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+		for _, s := range statements {
+			if _, err := tx.Exec(ctx, s.query, s.args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // runsUnderWay implements storage. A run holds the lock of its bucket while it stores rows.

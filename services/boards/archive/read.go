@@ -45,7 +45,7 @@ func (s *Service) CompositesBefore(ctx context.Context, raises []models.Raise) (
 // board.Store.Window does for a bucket in Redis. One query, which finds the
 // position among N entries in log N steps.
 func (s *Service) Window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (w board.Window, err error) {
-	rows, err := s.store.storage.window(ctx, bucket, at, back, forward)
+	rows, err := s.store.storage.window(s.store.reads.WithContext(ctx), bucket, at, back, forward)
 	for _, r := range rows {
 		w.Total, w.Before = r.Total, r.Before
 		entry := models.Entry{User: r.UserID, Composite: r.Composite}

@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"container/heap"
 	"context"
 	"fmt"
 	"slices"
@@ -43,8 +42,9 @@ type rowReader struct {
 	freezes int
 	// repeats is true if a user may occur in several rows.
 	repeats bool
-	parts   partHeap
-	totals  totals
+	// parts are those with entries left, in the order of their next entries.
+	parts  []*partReader
+	totals totals
 	// progress is called with the number of rows after each progressEvery rows.
 	progress      func(moved int64)
 	progressEvery int64
@@ -114,7 +114,7 @@ func (rows *rowReader) open() error {
 		}
 		rows.parts = append(rows.parts, p)
 	}
-	heap.Init(&rows.parts)
+	slices.SortFunc(rows.parts, (*partReader).compare)
 	return nil
 }
 
@@ -161,7 +161,7 @@ func (rows *rowReader) next() (r row, ok bool, err error) {
 	if len(rows.parts) == 0 {
 		return row{}, false, nil
 	}
-	p := rows.parts[0]
+	p, others := rows.parts[0], rows.parts[1:]
 	entry := p.entries[0]
 	if p.entries = p.entries[1:]; len(p.entries) == 0 {
 		if err := p.refill(rows.ctx); err != nil {
@@ -169,12 +169,12 @@ func (rows *rowReader) next() (r row, ok bool, err error) {
 		}
 	}
 	if len(p.entries) == 0 {
-		heap.Pop(&rows.parts)
-	} else if len(rows.parts) > 1 {
-		heap.Fix(&rows.parts, 0)
+		rows.parts = others
+	} else if before, _ := slices.BinarySearchFunc(others, p, (*partReader).compare); before > 0 {
+		copy(rows.parts, others[:before])
+		rows.parts[before] = p
 	}
-	points, reachedAt := rows.codec.Decode(entry.Composite)
-	r = row{rank: rows.totals.rows + 1, user: entry.User, points: points, reachedAt: reachedAt}
+	r = rowOf(rows.codec, entry, rows.totals.rows+1)
 	rows.totals.add(r)
 	if rows.totals.rows%rows.progressEvery == 0 {
 		rows.progress(rows.totals.rows)
@@ -194,19 +194,5 @@ func (p *partReader) refill(ctx context.Context) error {
 	return c.err
 }
 
-// partHeap orders parts by their next entries.
-type partHeap []*partReader
-
-func (h partHeap) Len() int           { return len(h) }
-func (h partHeap) Less(i, j int) bool { return h[i].entries[0].Compare(h[j].entries[0]) < 0 }
-func (h partHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-
-// Push is part of heap.Interface.
-func (h *partHeap) Push(x any) { *h = append(*h, x.(*partReader)) }
-
-// Pop is part of heap.Interface.
-func (h *partHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
-}
+// compare orders parts by their next entries.
+func (p *partReader) compare(other *partReader) int { return p.entries[0].Compare(other.entries[0]) }

@@ -28,6 +28,8 @@ type Store struct {
 	random             models.Random
 	outbox             *outcomes.Outbox // may be nil
 	storage            storage
+	// eraseBuckets is how many buckets one call of storage.eraseIn changes.
+	eraseBuckets int
 }
 
 // StoreOptions holds what NewStore needs.
@@ -53,9 +55,9 @@ func NewStore(o StoreOptions) *Store {
 		s.random = rand.Int64N
 	}
 	if o.Pool == nil {
-		s.storage = &sqlite{db: o.Runs, reads: s.reads, reports: s.reports, sizes: defaultSizes}
+		s.storage, s.eraseBuckets = &sqlite{db: o.Runs, reads: s.reads, reports: s.reports, sizes: defaultSizes}, 1
 	} else {
-		s.storage = &postgres{pool: o.Pool, db: o.Runs, reads: s.reads, reports: s.reports}
+		s.storage, s.eraseBuckets = &postgres{pool: o.Pool, db: o.Runs, reads: s.reads, reports: s.reports}, 100
 	}
 	return s
 }
@@ -103,9 +105,7 @@ type scoreStorage interface {
 	composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error)
 	// window reads the entries of a bucket around a position: a row for each, in the order of
 	// ranks, or one without an entry.
-	window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) ([]windowRow, error)
-	// first returns the first n rows of a bucket.
-	first(tx *gorm.DB, bucket *models.Bucket, n int) ([]row, error)
+	window(db *gorm.DB, bucket *models.Bucket, at models.Entry, back, forward int) ([]windowRow, error)
 	// dayOf returns columns of dayRow, and the join that adds the row of user @user to bucket b.
 	dayOf() (columns, join string)
 	// stored returns the archived composites of the raises' users in their buckets, by
@@ -114,9 +114,11 @@ type scoreStorage interface {
 	// sums adds up the users' scores of the archived days from one to another, both
 	// included. Only users with a score on any of them have a sum.
 	sums(ctx context.Context, boardName string, users []Viewed, from, to models.Date) ([]SpanDay, map[models.RowID]models.Sum, error)
-	// erase gives the archived rows of a user fresh row ids, another one for each bucket,
-	// and returns how many rows these were.
-	erase(ctx context.Context, user models.RowID, newNobody func() models.RowID) (rows int64, err error)
+	// toErase lists the archived buckets in which a user has a row. Before, it deletes the rows that
+	// belong to no bucket any more.
+	toErase(ctx context.Context, user models.RowID) ([]*models.Bucket, error)
+	// eraseIn gives the rows of a user in some buckets fresh row ids, another one for each bucket.
+	eraseIn(ctx context.Context, user models.RowID, buckets []*models.Bucket, newNobody func() models.RowID) error
 	// exportQuery is the query of a user's archived scores, of an export section.
 	exportQuery() string
 }

@@ -2,7 +2,12 @@ package archive
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"time"
 
+	"stepboard/internal/failpoint"
+	"stepboard/internal/pause"
 	"stepboard/models"
 )
 
@@ -15,13 +20,27 @@ import (
 // buckets, on SQLite one of ten for each bucket, which takes longer the more entries are equal to
 // the user's; after each it pauses for as long as that took.
 func (s *Service) Erase(ctx context.Context, user models.RowID) (changed int64, err error) {
+	storage := s.store.storage
 	// A run that begins to store from now on leaves the user out.
-	underWay, err := s.store.storage.runsUnderWay(ctx)
-	if err != nil {
+	if changed, err = storage.runsUnderWay(ctx); err != nil {
 		return 0, err
 	}
-	rows, err := s.store.storage.erase(ctx, user, s.store.newNobody)
-	return underWay + rows, err
+	buckets, err := storage.toErase(ctx, user)
+	if err != nil {
+		return changed, fmt.Errorf("find archived scores: %w", err)
+	}
+	for chunk := range slices.Chunk(buckets, s.store.eraseBuckets) {
+		began := time.Now()
+		if err := storage.eraseIn(ctx, user, chunk, s.store.newNobody); err != nil {
+			return changed, fmt.Errorf("erase archived scores: %w", err)
+		}
+		changed += int64(len(chunk))
+		failpoint.Hit("erasure.archive")
+		if err := pause.After(ctx, began, 1); err != nil {
+			return changed, err
+		}
+	}
+	return changed, nil
 }
 
 // Subject returns what is stored of archived scores.

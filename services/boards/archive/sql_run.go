@@ -9,7 +9,9 @@ import (
 
 	"stepboard/internal/failpoint"
 	"stepboard/models"
+	"stepboard/services/boards/board"
 	"stepboard/services/boards/results"
+	"stepboard/services/boards/score"
 )
 
 // move is what a run has to store.
@@ -87,13 +89,16 @@ func (s *Store) addResult(tx *gorm.DB, bucket *models.Bucket, stored totals) err
 	if !s.outbox.Wants(models.OutcomeBoardFinal) {
 		return nil
 	}
-	first, err := s.storage.first(tx, bucket, results.TopEntries)
+	first, err := s.storage.window(tx, bucket, board.Top, 0, results.TopEntries)
 	if err != nil {
 		return fmt.Errorf("read the first entries: %w", err)
 	}
 	result := results.Result{Total: stored.rows, PointsSum: stored.pointsSum, Top: []results.Entry{}}
 	for _, r := range first {
-		result.Top = append(result.Top, results.Entry{User: r.user, Points: r.points, ReachedAt: r.reachedAt})
+		if r.Composite != 0 {
+			points, reachedAt := score.Of(bucket).Decode(r.Composite)
+			result.Top = append(result.Top, results.Entry{User: r.UserID, Points: points, ReachedAt: reachedAt})
+		}
 	}
 	return results.Add(s.outbox, tx, bucket, result)
 }

@@ -59,23 +59,20 @@ func entries(db *gorm.DB, query string, args ...any) (list []models.Entry, err e
 
 // composites implements storage.
 func (s *sqlite) composites(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]models.Composite, error) {
-	db := s.reads.WithContext(ctx)
-	found, err := entries(db, `
-		SELECT s.user_id, s.composite FROM archive_versions v JOIN archived_scores s ON s.version = v.version
-		WHERE `+currentVersion+` AND s.user_id @ids`,
-		map[string]any{"board": bucket.Board, "bucket": bucket.Name, "ids": lists.Is(db, users)})
-	if err != nil {
-		return nil, err
-	}
-	has := make(map[models.RowID]models.Composite, len(found))
-	for _, e := range found {
-		has[e.User] = e.Composite
-	}
+	var (
+		at        int
+		composite models.Composite
+	)
 	composites := make([]models.Composite, len(users))
-	for i, user := range users {
-		composites[i] = has[user]
-	}
-	return composites, nil
+	query := s.reads.WithContext(ctx).Raw(`
+		SELECT u.key, s.composite FROM archive_versions v
+		CROSS JOIN json_each(@users) u CROSS JOIN archived_scores s ON s.version = v.version AND s.user_id = u.value
+		WHERE `+currentVersion, map[string]any{"board": bucket.Board, "bucket": bucket.Name, "users": lists.JSON(users)})
+	err := lists.Each(query, []any{&at, &composite}, func() error {
+		composites[at] = composite
+		return nil
+	})
+	return composites, err
 }
 
 // stored implements storage. One query for each bucket.
@@ -126,24 +123,10 @@ const sqliteWindowQuery = `
 const sqliteAhead = `(s.composite > @composite OR (s.composite = @composite AND ` + sqliteUserText + ` > @user))`
 
 // window implements storage.
-func (s *sqlite) window(ctx context.Context, bucket *models.Bucket, at models.Entry, back, forward int) (rows []windowRow, err error) {
-	err = s.reads.WithContext(ctx).Raw(fmt.Sprintf(sqliteWindowQuery, sqliteAhead), map[string]any{
+func (s *sqlite) window(db *gorm.DB, bucket *models.Bucket, at models.Entry, back, forward int) (rows []windowRow, err error) {
+	err = db.Raw(fmt.Sprintf(sqliteWindowQuery, sqliteAhead), map[string]any{
 		"board": bucket.Board, "bucket": bucket.Name, "composite": at.Composite, "user": at.User.String(), "back": back, "forward": forward,
 	}).Scan(&rows).Error
-	return rows, err
-}
-
-// first implements storage.
-func (s *sqlite) first(tx *gorm.DB, bucket *models.Bucket, n int) ([]row, error) {
-	found, err := entries(tx, `
-		SELECT s.user_id, s.composite FROM archive_versions v
-		JOIN archived_ranks r ON r.version = v.version AND r.rank <= @n
-		JOIN archived_scores s ON s.version = r.version AND s.user_id = r.user_id
-		WHERE `+currentVersion+` ORDER BY r.rank`, map[string]any{"board": bucket.Board, "bucket": bucket.Name, "n": n})
-	rows := make([]row, len(found))
-	for i, e := range found {
-		rows[i] = rowOf(score.Of(bucket), e, int64(i+1))
-	}
 	return rows, err
 }
 

@@ -3,15 +3,11 @@ package archive
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"time"
 
 	"gorm.io/gorm"
 
-	"stepboard/internal/failpoint"
 	"stepboard/internal/lists"
-	"stepboard/internal/pause"
 	"stepboard/models"
 	"stepboard/services/boards/score"
 )
@@ -19,35 +15,29 @@ import (
 // errUnderWay reports that a run of the bucket is under way.
 var errUnderWay = errors.New("a run is under way")
 
-// erase implements storage. A transaction for each bucket changes the user's row and those that are
-// equal to it. Versions that were dropped lose all their rows. A bucket with a run under way is left
-// alone, as the run may have copied the row, but counts.
-func (s *sqlite) erase(ctx context.Context, user models.RowID, newNobody func() models.RowID) (rows int64, err error) {
+// toErase implements storage. Versions that were dropped lose all their rows.
+func (s *sqlite) toErase(ctx context.Context, user models.RowID) (buckets []*models.Bucket, err error) {
 	if _, err := s.deleteDropped(ctx); err != nil {
-		return 0, err
+		return nil, err
 	}
-	var buckets []*models.Bucket
 	err = s.db.WithContext(ctx).Raw(`
 		SELECT `+bucketColumns+` FROM archive_versions v
 		CROSS JOIN archived_scores s ON s.version = v.version AND s.user_id = ?
 		JOIN board_buckets b ON b.board = v.board AND b.bucket = v.bucket
 		WHERE v.state = 'current' ORDER BY b.day, b.board`, user).Scan(&buckets).Error
-	if err != nil {
-		return 0, fmt.Errorf("find archived scores: %w", err)
-	}
+	return buckets, err
+}
+
+// eraseIn implements storage. A transaction for each bucket changes the user's row and those that are
+// equal to it. A bucket with a run under way is left alone, as the run may have copied the row, but counts.
+func (s *sqlite) eraseIn(ctx context.Context, user models.RowID, buckets []*models.Bucket, newNobody func() models.RowID) error {
 	for _, bucket := range buckets {
-		began := time.Now()
 		e := &rowErasure{bucket: bucket, user: user, fresh: newNobody()}
 		if err := s.db.WithContext(ctx).Transaction(e.run); err != nil && !errors.Is(err, errUnderWay) {
-			return rows, fmt.Errorf("erase archived scores: %w", err)
-		}
-		rows++
-		failpoint.Hit("erasure.archive")
-		if err := pause.After(ctx, began, 1); err != nil {
-			return rows, err
+			return err
 		}
 	}
-	return rows, nil
+	return nil
 }
 
 // rowErasure gives a user's row in a bucket a fresh row id.

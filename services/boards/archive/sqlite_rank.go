@@ -61,37 +61,28 @@ func (b *build) fitWindow(window []models.Entry) []models.Entry {
 	return window[:min(len(window), b.sizes.window)]
 }
 
-// eachRow calls do with each row of the version and its rank, in the order of users. No query is
-// under way meanwhile.
+// eachRow calls do with each row of the version and its rank, in the order of users.
 func (b *build) eachRow(do func(e models.Entry, rank int64)) error {
-	type ranked struct {
-		entry models.Entry
-		rank  int64
-	}
-	return pages(b, `SELECT user_id, composite, rank FROM archived_scores WHERE version = ? AND user_id > ? ORDER BY user_id LIMIT ?`,
-		func(r *ranked) []any { return []any{&r.entry.User, &r.entry.Composite, &r.rank} },
-		func(r *ranked) int64 {
-			do(r.entry, r.rank)
-			return int64(r.entry.User)
-		})
+	return b.pages(`SELECT user_id, composite, rank FROM archived_scores WHERE version = ? AND user_id > ? ORDER BY user_id LIMIT ?`,
+		func(r [3]int64) { do(models.Entry{User: models.RowID(r[0]), Composite: models.Composite(r[1])}, r[2]) })
 }
 
-// pages reads the rows of the version that a query selects, a page at a time. fields returns where
-// the columns go, and do takes a row and returns its key.
-func pages[Row any](b *build, query string, fields func(*Row) []any, do func(*Row) (key int64)) error {
-	var r Row
-	into, page := fields(&r), make([]Row, 0, b.sizes.page)
-	for after := int64(0); ; {
+// pages calls do with each row of the version that a query selects, by its first column, a page at a
+// time. No query is under way meanwhile.
+func (b *build) pages(query string, do func(row [3]int64)) error {
+	var r [3]int64
+	page := make([][3]int64, 0, b.sizes.page)
+	for {
 		page = page[:0]
-		err := lists.Each(b.db.WithContext(b.ctx).Raw(query, b.version, after, b.sizes.page), into, func() error {
+		err := lists.Each(b.db.WithContext(b.ctx).Raw(query, b.version, r[0], b.sizes.page), []any{&r[0], &r[1], &r[2]}, func() error {
 			page = append(page, r)
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		for i := range page {
-			after = do(&page[i])
+		for _, row := range page {
+			do(row)
 		}
 		if len(page) < b.sizes.page {
 			return nil
@@ -147,12 +138,8 @@ func (b *build) verify(ranked totals) (stored totals, err error) {
 	if err != nil {
 		return stored, err
 	}
-	err = pages(b, `SELECT rank, user_id FROM archived_ranks WHERE version = ? AND rank > ? ORDER BY rank LIMIT ?`,
-		func(r *row) []any { return []any{&r.rank, &r.user} },
-		func(r *row) int64 {
-			ranks.add(row{rank: r.rank, user: r.user})
-			return r.rank
-		})
+	err = b.pages(`SELECT rank, user_id, 0 FROM archived_ranks WHERE version = ? AND rank > ? ORDER BY rank LIMIT ?`,
+		func(r [3]int64) { ranks.add(row{rank: r[0], user: models.RowID(r[1])}) })
 	if err == nil && (stored != ranked || ranks != users) {
 		err = fmt.Errorf("%w: read %v; the archive would hold %v, and %d ranks", ErrVerification, ranked, stored, ranks.rows)
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"stepboard/internal/failpoint"
 	"stepboard/internal/lists"
@@ -45,14 +44,6 @@ var (
 	// errDropped reports that another run of the bucket has dropped the version.
 	errDropped = errors.New("another run of the bucket has begun")
 )
-
-// archiveVersion is a row of archive_versions.
-type archiveVersion struct {
-	Version int64 `gorm:"primaryKey"`
-	Board   string
-	Bucket  string
-	State   string
-}
 
 // build writes the rows of a version.
 type build struct {
@@ -96,13 +87,15 @@ func (s *sqlite) store(ctx context.Context, m *move, complete completion) (moved
 
 // begin begins a version of the bucket.
 func (s *sqlite) begin(ctx context.Context, bucket *models.Bucket) (int64, error) {
-	v := archiveVersion{Board: bucket.Board, Bucket: bucket.Name, State: "building"}
-	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error { return tx.Create(&v).Error })
-	if err != nil {
-		return 0, fmt.Errorf("begin a version: %w", err)
+	var version int64
+	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		return tx.Raw(`INSERT INTO archive_versions (board, bucket, state) VALUES (?, ?, 'building') RETURNING version`,
+			bucket.Board, bucket.Name).Scan(&version).Error
+	})
+	if err == nil {
+		failpoint.Hit("archive_version.begun")
 	}
-	failpoint.Hit("archive_version.begun")
-	return v.Version, nil
+	return version, models.Wrap("begin a version", err)
 }
 
 // write calls fn in a transaction that changes a version which is building, and then pauses.
@@ -284,29 +277,18 @@ func (b *build) corrected(best map[models.RowID]models.Composite) (rows [][2]int
 	return rows, reported
 }
 
-// reportedScore is a row of reported_scores.
-type reportedScore struct {
-	Board     string
-	Bucket    string
-	UserID    models.RowID
-	Points    models.Points `gorm:"column:score"`
-	ReachedAt time.Time
-}
-
 // keepReported stores what users with a correction have reported. It is all that is known of them.
 func keepReported(tx *gorm.DB, bucket *models.Bucket, codec score.Codec, reported []models.Entry) error {
-	rows := make([]reportedScore, len(reported))
-	for i, e := range reported {
+	for _, e := range reported {
 		points, reachedAt := codec.Decode(e.Composite)
-		rows[i] = reportedScore{Board: bucket.Board, Bucket: bucket.Name, UserID: e.User, Points: points, ReachedAt: reachedAt.Time()}
+		err := tx.Exec(`INSERT INTO reported_scores (board, bucket, user_id, score, reached_at) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (board, bucket, user_id) DO UPDATE SET score = excluded.score, reached_at = excluded.reached_at`,
+			bucket.Board, bucket.Name, e.User, points, reachedAt.Time()).Error
+		if err != nil {
+			return err
+		}
 	}
-	if len(rows) == 0 {
-		return nil
-	}
-	return tx.Clauses(clause.OnConflict{
-		Columns:   []clause.Column{{Name: "board"}, {Name: "bucket"}, {Name: "user_id"}},
-		DoUpdates: clause.AssignmentColumns([]string{"score", "reached_at"}),
-	}).Create(&rows).Error
+	return nil
 }
 
 // show makes the version the current one, unless corrections have changed since it was begun.

@@ -11,11 +11,8 @@ import (
 
 // Add writes the result of an archived bucket to the outbox as OutcomeBoardFinal, unless it is
 // the one that was written last. It belongs into each transaction that changes an archived
-// bucket, which must hold the bucket's lock. One statement, and one more for each target.
+// bucket, which must hold the bucket's lock, if the outbox wants such outcomes. One statement, and one more for each target.
 func Add(outbox *outcomes.Outbox, tx *gorm.DB, bucket *models.Bucket, r Result) error {
-	if !outbox.Wants(models.OutcomeBoardFinal) {
-		return nil
-	}
 	hash, err := r.hash()
 	if err != nil {
 		return err
