@@ -213,7 +213,7 @@ func (s *Service) Start(ctx context.Context, bucket *models.Bucket) (run models.
 	s.running.Go(func() {
 		defer func() { <-s.runs }()
 		defer cancel()
-		defer context.AfterFunc(s.open, cancel)()
+		defer context.AfterFunc(s.open, cancel)() //nolint:contextcheck // of the service, which Close ends
 		var once sync.Once
 		_, err := s.archiveUnderLease(running, bucket, func(int64) { once.Do(func() { begun <- nil }) })
 		once.Do(func() {
