@@ -2,7 +2,6 @@ package crash_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"stepboard/internal/testenv"
@@ -136,35 +135,5 @@ func killAtEach(t *testing.T, few int, steps []step, prepare func(*coldDay)) {
 				d.check()
 			})
 		}
-	}
-}
-
-// The process may be killed after any byte that it sends, several times on the
-// same day.
-func TestSoakArchiveKilledAtRandom(t *testing.T) {
-	t.Parallel()
-	for range testenv.Rounds(1, 40) {
-		d := newColdDay(t)
-		for range 4 {
-			link, name, most := d.postgres, "postgres", 20_000
-			switch rand.N(3) {
-			case 0:
-				link, name, most = d.redis, "redis", 3_000
-			case 1:
-				most = 380_000 // most of these bytes are the copy
-			}
-			after := rand.N(most)
-			t.Logf("%s is held after %d bytes", name, after)
-			link.HoldAt(after)
-			c := d.start()
-			testenv.Eventually(t, "the command is held or has ended", func() bool { return c.Ended() || link.Holding() })
-			d.writeLate()
-			c.Kill()
-			d.disconnect()
-			d.redis.Start()
-			d.postgres.Start()
-		}
-		d.finish(anyRuns)
-		d.check()
 	}
 }
