@@ -3,8 +3,6 @@ package e2e_test
 import (
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -127,78 +125,5 @@ func testArchivesOverHTTP(t *testing.T, env *testenv.Env) {
 	s.want(s.as("2", "GET", "/v1/boards/steps/top?date=2026-11-20", nil), http.StatusOK, &r)
 	if r.Source != models.SourceArchive || r.Total != 3 || r.Me.Rank != 1 || !r.Final {
 		t.Errorf("the day is answered as %+v", r)
-	}
-}
-
-// The list of runs comes in pages, and can be limited to a board or a state.
-func TestPagesOfArchives(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, testPagesOfArchives)
-}
-
-func testPagesOfArchives(t *testing.T, env *testenv.Env) {
-	t.Helper()
-	s := newServer(t, env)
-	s.waitForStartJobs()
-	for i := range 7 {
-		s.uploadDay(harness.NoonDay+models.Date(i), map[models.UserID]int{"1": i})
-		s.want(s.as("1", "POST", "/v1/boards/private/scores", fmt.Sprintf(`{"date":%q,"score":1}`, harness.NoonDay+models.Date(i))), 200, nil)
-	}
-	env.Clock.Advance(4 * 24 * time.Hour)
-	s.archiveDue() // 2026-11-20 to 2026-11-26, of two boards
-	failed := models.ArchiveRun{
-		Board: "steps", Bucket: "20261127", Run: 1, Shards: 1, State: models.ArchiveFailed, Attempts: 2, StartedAt: env.Clock.Now(), Error: "why",
-	}
-	if err := env.Gorm.Create(&failed).Error; err != nil {
-		t.Fatal(err)
-	}
-	name := func(r archiveRun) string { return r.Board + " " + r.Bucket }
-	read := func(query string, limit int) (names []string, pages int) {
-		t.Helper()
-		cursor := ""
-		for {
-			page := s.archiveRuns(fmt.Sprintf("?limit=%d&cursor=%s%s", limit, cursor, query))
-			pages++
-			for _, r := range page.Runs {
-				names = append(names, name(r))
-			}
-			if page.NextCursor == nil {
-				return names, pages
-			}
-			cursor = *page.NextCursor
-		}
-	}
-	all, _ := read("", 200)
-	if len(all) != 15 || all[0] != "steps 20261127" {
-		t.Fatalf("runs %v", all)
-	}
-	// Newest first: the days were archived in their order.
-	days := slices.DeleteFunc(slices.Clone(all), func(n string) bool { return !strings.HasPrefix(n, "private") })
-	if want := []string{"26", "25", "24", "23", "22", "21", "20"}; !slices.EqualFunc(days, want, func(n, day string) bool { return n == "private 202611"+day }) {
-		t.Errorf("of one board %v", days)
-	}
-	for _, limit := range []int{2, 14, 15} {
-		got, pages := read("", limit)
-		if !slices.Equal(got, all) || pages != (15+limit-1)/limit {
-			t.Errorf("in %d pages of %d: %v", pages, limit, got)
-		}
-		if got, _ := read("&board=private", limit); !slices.Equal(got, days) {
-			t.Errorf("of one board in pages of %d: %v", limit, got)
-		}
-		if got, _ := read("&state=complete", limit); !slices.Equal(got, all[1:]) {
-			t.Errorf("complete ones in pages of %d: %v", limit, got)
-		}
-	}
-	if got, _ := read("&board=steps&state=failed", 50); !slices.Equal(got, all[:1]) {
-		t.Errorf("failed: %v", got)
-	}
-	for _, query := range []string{"&state=running", "&board=nix", "&board=private&state=failed"} {
-		if got, pages := read(query, 50); len(got) != 0 || pages != 1 {
-			t.Errorf("%s: %v", query, got)
-		}
-	}
-	page := s.archiveRuns("?state=failed")
-	if r := page.Runs[0]; r.Error != "why" || r.Attempts != 2 || r.FinishedAt != nil || r.Entries != 0 {
-		t.Errorf("the failed run is %+v", r)
 	}
 }

@@ -68,7 +68,6 @@ func testContract(t *testing.T, shards int, use func(*config.Redis)) {
 		"outside":                     testPathsOutsideTheAPI,
 		"history":                     testHistoryOverHTTP,
 		"archives":                    testArchivesOverHTTP,
-		"pages of archives":           testPagesOfArchives,
 		"uploads":                     testUploads,
 		"redis away":                  testBoardsWithoutRedis,
 		"increments":                  testIncrements,

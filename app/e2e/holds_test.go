@@ -128,20 +128,6 @@ func TestHolds(t *testing.T) {
 	})
 }
 
-// With a queue, a released total goes the way of uploads.
-func TestHoldsWithAQueue(t *testing.T) {
-	t.Parallel()
-	s := newServer(t, testenv.Real(t), withHolds, func(c *config.Config) { c.Ingest.Mode = "redis" })
-	var got accepted
-	s.want(s.as("ann", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":98800}`), http.StatusAccepted, &got)
-	s.check("held", fmt.Sprint(got.Accepted[0].Held), "true")
-	s.want(s.admin("POST", "/v1/admin/holds/"+s.held("")[0].ID+"/release", hold(98_800, "")), http.StatusOK, nil)
-	testenv.Eventually(t, "the released total counts", func() bool {
-		_, score := s.heldOf("ann")
-		return score == 98_800
-	})
-}
-
 // Nobody else can tell a held total from one that was never sent: all their answers are the same as
 // in a population without it, whatever is decided but a release.
 func TestHeldTotalsAreShownToNobody(t *testing.T) {
@@ -177,52 +163,6 @@ func TestHeldTotalsAreShownToNobody(t *testing.T) {
 			}
 		}
 	}
-}
-
-// While Postgres is away, only a call with a total above the limit is refused. While Redis is away, a
-// release is committed, and the total counts once Redis is back.
-func TestHoldsWhileAStoreIsAway(t *testing.T) {
-	t.Parallel()
-	env := harness.Real(t)
-	postgres := testenv.NewProxy(t, testenv.Address(env.Config.Postgres.DSN))
-	redis := testenv.NewProxy(t, env.Config.Redis.Addrs[0])
-	cut := env.Config
-	cut.Postgres.DSN = testenv.WithAddress(cut.Postgres.DSN, postgres.Addr())
-	cut.Redis.Addrs = []string{redis.Addr()}
-	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	s := &server{t: t, env: env, url: testenv.Serve(t, cut, "--boards=[{"+harness.Steps+", hold_above: 60000}]").URL}
-	upload := func(score int) answer {
-		return s.as("ann", "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":%q,"score":%d}`, harness.Today(), score))
-	}
-	s.want(upload(7), http.StatusOK, nil)
-	s.want(upload(70_000), http.StatusOK, nil)
-
-	postgres.Cut()
-	s.refuse(upload(80_000), http.StatusServiceUnavailable, models.CodeUnavailable)
-	s.want(upload(60_000), http.StatusOK, nil)
-	postgres.Start()
-	var open []shownHold
-	testenv.Eventually(t, "Postgres is back", func() bool {
-		return s.admin("GET", "/v1/admin/holds", nil).status == http.StatusOK
-	})
-	if open = s.held(""); len(open) != 1 || open[0].Score != 70_000 {
-		t.Fatalf("held: %+v", open)
-	}
-
-	redis.Cut()
-	var released shownHold
-	testenv.Eventually(t, "the total is released, by a connection to Postgres that is not broken", func() bool {
-		a := s.admin("POST", "/v1/admin/holds/"+open[0].ID+"/release", hold(70_000, ""))
-		return a.status == http.StatusOK && json.Unmarshal(a.body, &released) == nil
-	})
-	if released.State != models.HoldReleased || !released.Pending || released.Counting != nil {
-		t.Errorf("released: %+v", released)
-	}
-	redis.Start()
-	testenv.Eventually(t, "the released total counts", func() bool {
-		a := s.as("ann", "GET", "/v1/boards/steps/me", nil)
-		return a.status == http.StatusOK && strings.HasPrefix(string(a.body), `{"score":70000,`)
-	})
 }
 
 // The command line lists and decides, in the process that serves the folder.

@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -111,39 +110,5 @@ func TestSupportOnLocalDays(t *testing.T) {
 	s.want(s.as("1", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-21","score":7}`), http.StatusOK, nil)
 	if u := s.support("1", "?board=steps"); len(u.Days) != 1 || u.Days[0].Date != "2026-11-21" {
 		t.Errorf("the user has %+v", u.Days)
-	}
-}
-
-// Corrections are listed by the day that they concern, and runs by their bucket.
-func TestListsOfADay(t *testing.T) {
-	t.Parallel()
-	env := testenv.Real(t)
-	s := newServer(t, env)
-	s.waitForStartJobs()
-	s.uploadDay(harness.NoonDay, map[models.UserID]int{"1": 10, "2": 20, "3": 30})
-	s.correct(`{"board":"steps","date":"2026-11-20","user_id":"1","kind":"exclude","reason":"one day"}`)
-	s.uploadDay(harness.NoonDay+1, map[models.UserID]int{"1": 10, "2": 20, "3": 30})
-	s.correct(`{"board":"steps","date":"2026-11-21","user_id":"1","kind":"exclude","reason":"the next"}`)
-	s.correct(`{"board":"steps","user_id":"2","kind":"exclude","reason":"all"}`)
-	s.lift(s.correct(`{"board":"steps","user_id":"3","kind":"exclude","reason":"lifted"}`))
-	reasons := func(query string) string {
-		t.Helper()
-		var page struct{ Corrections []correction }
-		s.read(s.admin("GET", correctionsPath+"?board=steps&"+query, nil), http.StatusOK, &page)
-		var list []string
-		for _, c := range page.Corrections {
-			list = append(list, c.Reason)
-		}
-		return strings.Join(list, ", ")
-	}
-	s.check("of the 19th", reasons("date=2026-11-19"), "")
-	s.check("of the 20th", reasons("date=2026-11-20"), "one day")
-	s.check("of the 21st", reasons("date=2026-11-21"), "lifted, all, the next")
-	s.check("long after", reasons("date=2027-01-01"), "all")
-	s.check("before all days", reasons("date=0001-01-01"), "")
-	env.Clock.Advance(6 * 24 * time.Hour)
-	s.archiveDue()
-	if runs := s.archiveRuns("?board=steps&bucket=20261120").Runs; len(runs) != 1 || runs[0].Bucket != "20261120" {
-		t.Errorf("the runs of a day are %+v", runs)
 	}
 }

@@ -3,6 +3,7 @@ package archive_test
 import (
 	"context"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -160,4 +161,44 @@ func TestTheDeadlineOfARun(t *testing.T) {
 	}
 	f.mustArchive(b)
 	f.checkArchived(b, ranked(entries))
+}
+
+// Runs are listed newest first, in pages, and those of a board, a bucket or a state.
+func TestRuns(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		f := newFixture(t, env, 1)
+		run := func(board, bucket string, state models.ArchiveState) models.ArchiveRun {
+			return models.ArchiveRun{Board: board, Bucket: bucket, Run: 1, Shards: 1, State: state, Attempts: 1, StartedAt: env.Clock.Now()}
+		}
+		runs := []models.ArchiveRun{
+			run("steps", "20261120", models.ArchiveComplete), run("walk", "20261120", models.ArchiveComplete), run("steps", "20261121", models.ArchiveFailed),
+		}
+		if err := env.Gorm.Create(&runs).Error; err != nil {
+			t.Fatal(err)
+		}
+		for _, tt := range []struct {
+			query archive.RunsQuery
+			want  []int // places in runs
+		}{
+			{archive.RunsQuery{Limit: 9}, []int{2, 1, 0}},
+			{archive.RunsQuery{Limit: 2}, []int{2, 1}},
+			{archive.RunsQuery{Limit: 2, Before: runs[1].ID}, []int{0}},
+			{archive.RunsQuery{Limit: 9, Board: "steps"}, []int{2, 0}},
+			{archive.RunsQuery{Limit: 9, Bucket: "20261120"}, []int{1, 0}},
+			{archive.RunsQuery{Limit: 9, Board: "steps", State: models.ArchiveComplete}, []int{0}},
+			{archive.RunsQuery{Limit: 9, State: models.ArchiveRunning}, nil},
+		} {
+			var want, got []int64
+			for _, place := range tt.want {
+				want = append(want, runs[place].ID)
+			}
+			for _, r := range testenv.Must(f.archive.Runs(t.Context(), tt.query)) {
+				got = append(got, r.ID)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%+v: runs %v, want %v", tt.query, got, want)
+			}
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/corrections"
 )
 
@@ -52,6 +53,15 @@ func TestCreateLiftList(t *testing.T) {
 		f.checkList(corrections.Query{Limit: 9, Active: true, Board: "steps"}, open.ID)
 		f.checkList(corrections.Query{Limit: 9, User: "1"}, c.ID)
 		f.checkList(corrections.Query{Limit: 9, Board: "other"})
+
+		// Those of a day: the first is of that day only, the other one of each day until it is lifted.
+		for day, want := range map[models.Date][]int64{b.Day - 1: nil, b.Day: {open.ID, c.ID}, b.Day + 1: {open.ID}, catalog.FirstDay - 1: nil} {
+			f.checkList(corrections.Query{Limit: 9, Day: &day}, want...)
+		}
+		f.lift(open.ID)
+		for day, want := range map[models.Date][]int64{b.Day: {open.ID, c.ID}, b.Day + 1: nil} {
+			f.checkList(corrections.Query{Limit: 9, Day: &day}, want...)
+		}
 	})
 }
 
