@@ -138,19 +138,17 @@ func testAbsentPeopleLookAlike(t *testing.T, env *testenv.Env) {
 // An event and a rolling board have absent people, too.
 func TestAbsentOnBoardsWithoutDays(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newServer(t, env, withEvents)
-		s.want(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2","3"]}`), 200, nil)
-		for _, board := range []string{"gifts", "active"} {
-			path := "/v1/boards/" + board + "/friends/absent"
-			s.check(board+" before", s.absentNow(path), "2 3")
-			s.want(s.service("POST", "/v1/boards/"+board+"/increments", fmt.Sprintf(`{"user_id":"3","delta":5,"event_id":"a-%s"}`, board)), 200, nil)
-			s.check(board, s.absentNow(path), "2")
-			var page absentPage
-			s.want(s.as("1", "GET", path, nil), 200, &page)
-			if page.Board != board || page.Date != nil {
-				t.Errorf("%s: %+v", board, page)
-			}
+	s := newServer(t, testenv.Local(t), withEvents)
+	s.want(s.service("PUT", "/v1/users/1/friends", `{"friend_ids":["2","3"]}`), 200, nil)
+	for _, board := range []string{"gifts", "active"} {
+		path := "/v1/boards/" + board + "/friends/absent"
+		s.check(board+" before", s.absentNow(path), "2 3")
+		s.want(s.service("POST", "/v1/boards/"+board+"/increments", fmt.Sprintf(`{"user_id":"3","delta":5,"event_id":"a-%s"}`, board)), 200, nil)
+		s.check(board, s.absentNow(path), "2")
+		var page absentPage
+		s.want(s.as("1", "GET", path, nil), 200, &page)
+		if page.Board != board || page.Date != nil {
+			t.Errorf("%s: %+v", board, page)
 		}
-	})
+	}
 }

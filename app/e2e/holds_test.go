@@ -192,33 +192,31 @@ func TestHoldsByCommand(t *testing.T) {
 // The explanation of a score says what became of a held total, with the message to its user, and to operators the reason.
 func TestHoldsAreExplained(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newServer(t, env, withHolds)
-		explained := func(a answer) string {
-			t.Helper()
-			var e struct {
-				Score    *int64          `json:"score"`
-				Reported json.RawMessage `json:"reported"`
-				Held     json.RawMessage `json:"held"`
-			}
-			s.read(a, http.StatusOK, &e)
-			return fmt.Sprint(e.Score == nil, " ", string(e.Reported), " ", string(e.Held))
+	s := newServer(t, testenv.Local(t), withHolds)
+	explained := func(a answer) string {
+		t.Helper()
+		var e struct {
+			Score    *int64          `json:"score"`
+			Reported json.RawMessage `json:"reported"`
+			Held     json.RawMessage `json:"held"`
 		}
-		own := func() string { return explained(s.as("ann", "GET", "/v1/boards/steps/me/explain", nil)) }
-		operators := func() string {
-			return explained(s.admin("GET", "/v1/admin/users/ann/explain?board=steps&date=2026-11-20", nil))
-		}
-		s.want(s.as("ann", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":98800}`), http.StatusOK, nil)
-		const at = "2026-11-20T13:00:00.000Z"
-		held := func(state, more string) string {
-			return `true null {"score":98800,"reached_at":"` + at + `","state":"` + state + `","message":` + more + `}`
-		}
-		s.check("an open one", own(), held("open", `""`))
-		id := s.held("")[0].ID
-		s.want(s.admin("POST", "/v1/admin/holds/"+id+"/reject", hold(98_800, `,"message":"a car?"`)), http.StatusOK, nil)
-		s.check("a rejected one", own(), held("rejected", `"a car?"`))
-		s.check("to operators", operators(), held("rejected", `"a car?","reason":"seen"`))
-		s.want(s.admin("POST", "/v1/admin/holds/"+id+"/release", hold(98_800, "")), http.StatusOK, nil)
-		s.check("a released one", strings.TrimPrefix(own(), "false"), strings.TrimPrefix(held("released", `""`), "true"))
-	})
+		s.read(a, http.StatusOK, &e)
+		return fmt.Sprint(e.Score == nil, " ", string(e.Reported), " ", string(e.Held))
+	}
+	own := func() string { return explained(s.as("ann", "GET", "/v1/boards/steps/me/explain", nil)) }
+	operators := func() string {
+		return explained(s.admin("GET", "/v1/admin/users/ann/explain?board=steps&date=2026-11-20", nil))
+	}
+	s.want(s.as("ann", "POST", "/v1/boards/steps/scores", `{"date":"2026-11-20","score":98800}`), http.StatusOK, nil)
+	const at = "2026-11-20T13:00:00.000Z"
+	held := func(state, more string) string {
+		return `true null {"score":98800,"reached_at":"` + at + `","state":"` + state + `","message":` + more + `}`
+	}
+	s.check("an open one", own(), held("open", `""`))
+	id := s.held("")[0].ID
+	s.want(s.admin("POST", "/v1/admin/holds/"+id+"/reject", hold(98_800, `,"message":"a car?"`)), http.StatusOK, nil)
+	s.check("a rejected one", own(), held("rejected", `"a car?"`))
+	s.check("to operators", operators(), held("rejected", `"a car?","reason":"seen"`))
+	s.want(s.admin("POST", "/v1/admin/holds/"+id+"/release", hold(98_800, "")), http.StatusOK, nil)
+	s.check("a released one", strings.TrimPrefix(own(), "false"), strings.TrimPrefix(held("released", `""`), "true"))
 }

@@ -450,25 +450,23 @@ func (s *twoBoards) compareOutcomes(backend *backend) {
 // score first.
 func TestLapsHaveNoSums(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newServer(t, env, withLaps)
-		s.want(s.service("PUT", "/v1/groups/lappers/members", `{"member_ids":["1"]}`), http.StatusOK, nil)
-		for _, path := range []string{"friends?from=2026-11-19", "groups/lappers?from=2026-11-19", "summary", "summary?goal=5"} {
-			s.refuse(s.as("1", "GET", "/v1/boards/laps/"+path, nil), http.StatusConflict, models.CodeBoardKind)
-		}
-		define := func(more string) answer {
-			return s.admin("POST", "/v1/admin/boards", `{"name":"other","max_score":100,"order":"low",`+more+`}`)
-		}
-		s.refuse(define(`"kind":"daily","review_above":5`), http.StatusUnprocessableEntity, models.CodeValidationFailed)
-		s.refuse(define(`"kind":"rolling"`), http.StatusUnprocessableEntity, models.CodeValidationFailed)
-		s.refuse(define(`"kind":"event","start":"2026-11-01T00:00:00Z","end":"2026-12-01T00:00:00Z"`), http.StatusUnprocessableEntity, models.CodeValidationFailed)
-		var shown struct{ Order string }
-		s.read(define(`"kind":"daily"`), http.StatusCreated, &shown)
-		s.check("the order", shown.Order, "low")
-		s.read(s.admin("GET", "/v1/admin/boards/laps", nil), http.StatusOK, &shown)
-		s.check("the order", shown.Order, "low")
-		s.refuse(s.as("1", "POST", "/v1/boards/laps/scores", `{"date":"2026-11-20","score":100001}`), http.StatusUnprocessableEntity, models.CodeScoreOutOfRange)
-	})
+	s := newServer(t, testenv.Local(t), withLaps)
+	s.want(s.service("PUT", "/v1/groups/lappers/members", `{"member_ids":["1"]}`), http.StatusOK, nil)
+	for _, path := range []string{"friends?from=2026-11-19", "groups/lappers?from=2026-11-19", "summary", "summary?goal=5"} {
+		s.refuse(s.as("1", "GET", "/v1/boards/laps/"+path, nil), http.StatusConflict, models.CodeBoardKind)
+	}
+	define := func(more string) answer {
+		return s.admin("POST", "/v1/admin/boards", `{"name":"other","max_score":100,"order":"low",`+more+`}`)
+	}
+	s.refuse(define(`"kind":"daily","review_above":5`), http.StatusUnprocessableEntity, models.CodeValidationFailed)
+	s.refuse(define(`"kind":"rolling"`), http.StatusUnprocessableEntity, models.CodeValidationFailed)
+	s.refuse(define(`"kind":"event","start":"2026-11-01T00:00:00Z","end":"2026-12-01T00:00:00Z"`), http.StatusUnprocessableEntity, models.CodeValidationFailed)
+	var shown struct{ Order string }
+	s.read(define(`"kind":"daily"`), http.StatusCreated, &shown)
+	s.check("the order", shown.Order, "low")
+	s.read(s.admin("GET", "/v1/admin/boards/laps", nil), http.StatusOK, &shown)
+	s.check("the order", shown.Order, "low")
+	s.refuse(s.as("1", "POST", "/v1/boards/laps/scores", `{"date":"2026-11-20","score":100001}`), http.StatusUnprocessableEntity, models.CodeScoreOutOfRange)
 }
 
 // A queue carries scores, so what it can't apply is shown as it was reported.
@@ -488,5 +486,76 @@ func TestLapsThroughTheQueue(t *testing.T) {
 		}
 		s.read(s.admin("GET", "/v1/admin/dead-letters", nil), http.StatusOK, &page)
 		return len(page.DeadLetters) == 1 && page.DeadLetters[0].Score == 4321
+	})
+}
+
+// In an event that counts the best, with the lowest first, the fastest of ten laps counts.
+func TestTheFastestLapIsFirst(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		s := newServer(t, env, func(c *config.Config) {
+			c.Boards = append(c.Boards, config.Board{
+				Name: "laps", Kind: "event", Takes: "best", Order: "low", TimeZone: "Asia/Shanghai", MaxScore: 600_000, Shards: 2, Global: "users",
+				Start: giftsStart, End: giftsStart.Add(2 * time.Hour),
+			})
+		})
+		env.Clock.Set(giftsStart)
+		run := func(user, ms, lap int) (status string, score int) {
+			t.Helper()
+			env.Clock.Advance(time.Second)
+			var got harness.IncrementResults
+			s.want(s.service("POST", "/v1/boards/laps/increments", fmt.Sprintf(`{"increments":[{"user_id":"%d","score":%d,"event_id":"%d-%d"}]}`, user, ms, user, lap)), 200, &got)
+			r := got.Results[0]
+			if r.Score == nil {
+				t.Fatalf("%+v", r)
+			}
+			return r.Status, int(*r.Score)
+		}
+		best := map[int]int{1: 600_000, 2: 600_000}
+		for lap := range 10 {
+			for user := 1; user <= 2; user++ {
+				ms := 61_000 + (lap*7919+user*104_729)%9000
+				best[user] = min(best[user], ms)
+				if status, score := run(user, ms, lap); status != "applied" || score != best[user] {
+					t.Errorf("lap %d of %d: %s, %d, want %d", lap, user, status, score, best[user])
+				}
+			}
+		}
+		if status, score := run(1, 61_000+104_729%9000, 0); status != "duplicate" || score != 61_000+104_729%9000 {
+			t.Errorf("again: %s, %d", status, score)
+		}
+		run(3, 0, 0) // a lap of no time
+		run(4, 600_000, 0)
+		s.refuse(s.service("POST", "/v1/boards/laps/increments", `{"user_id":"5","score":600001,"event_id":"5"}`), 422, models.CodeScoreOutOfRange)
+		var r models.Ranking
+		s.want(s.as("1", "GET", "/v1/boards/laps/top", nil), 200, &r)
+		var got []string
+		for _, e := range r.Entries {
+			got = append(got, fmt.Sprint(e.User, " ", e.Score))
+		}
+		first, second := 1, 2
+		if best[2] < best[1] {
+			first, second = 2, 1
+		}
+		want := []string{"3 0", fmt.Sprint(first, " ", best[first]), fmt.Sprint(second, " ", best[second]), "4 600000"}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		env.Clock.Set(giftsStart.Add(2 * time.Hour))
+		testenv.Eventually(t, "it is final", func() bool {
+			s.want(s.as("1", "GET", "/v1/boards/laps/top", nil), 200, &r)
+			return r.Final
+		})
+		bucket := testenv.Must(s.app.Catalog.Buckets.Load(t.Context(), "laps", "event"))
+		env.Clock.Set(bucket.ColdAt.Add(time.Hour))
+		testenv.Must(s.app.Archive.Archive(t.Context(), bucket, func(int64) {}))
+		s.want(s.as("1", "GET", "/v1/boards/laps/top", nil), 200, &r)
+		if r.Source != models.SourceArchive || len(r.Entries) != 4 || r.Entries[0].Score != 0 || int(r.Entries[1].Score) != best[first] {
+			t.Errorf("archived: %+v", r)
+		}
+		export := string(s.as("1", "GET", "/v1/me/export", nil).body)
+		if !strings.Contains(export, fmt.Sprintf(`"score":%d`, best[1])) {
+			t.Errorf("the export lacks %d: %s", best[1], export)
+		}
 	})
 }

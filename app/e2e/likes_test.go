@@ -134,48 +134,6 @@ func TestLikesNeedDays(t *testing.T) {
 	s.refuse(s.as("ann", "GET", "/v1/boards/steps/friends?include=cats", nil), 422, models.CodeValidationFailed)
 }
 
-// Likes of people who are not shown to a viewer are neither counted nor listed, and nobody
-// hears of a like by somebody who is not shown to them.
-func TestLikesOfPeopleWhoAreNotShown(t *testing.T) {
-	t.Parallel()
-	env := testenv.Real(t)
-	backend := newBackend(t)
-	s := newLikes(t, env, backend)
-	const ann = "/v1/boards/steps/likes/ann"
-	counted := func(want string) {
-		t.Helper()
-		lines := s.likesOf("ann", "/v1/boards/steps/friends?include=likes&limit=1")
-		s.check("counted and listed", fmt.Sprint(lines[0], " ", s.likers("ann", ann, 1)), want)
-	}
-	s.want(s.as("ann", "PUT", "/v1/muted/ben", nil), 204, nil)
-	s.want(s.as("ben", "PUT", ann, nil), 204, nil)
-	env.Clock.Advance(time.Second)
-	s.want(s.as("cho", "PUT", ann, nil), 204, nil)
-	counted("ann 1 [cho]")
-	s.want(s.as("ann", "DELETE", "/v1/muted/ben", nil), 204, nil)
-	counted("ann 2 [cho ben]")
-	backend.received(t, models.OutcomeLikeGiven, 1) // it would be dropped once cho hides
-	s.want(s.as("cho", "PUT", "/v1/me/privacy", `{"hidden":true}`), 200, nil)
-	counted("ann 1 [ben]")
-	s.check("one's own like", strings.Join(s.likesOf("cho", "/v1/boards/steps/groups/team?include=likes&limit=1"), ", "), "ann 2 liked, cho 0")
-	s.want(s.as("cho", "PUT", "/v1/me/privacy", `{"hidden":false}`), 200, nil)
-	s.want(s.as("ann", "PUT", "/v1/hidden-from/ben", nil), 204, nil)
-	s.refuse(s.as("ben", "PUT", ann, nil), 404, models.CodeNotFound)
-	s.want(s.as("ben", "DELETE", ann, nil), 204, nil)
-	s.want(s.as("ann", "PUT", "/v1/blocked/cho", nil), 204, nil)
-	s.refuse(s.as("cho", "GET", ann, nil), 404, models.CodeNotFound)
-	counted("ann 0 []")
-	// ben is not mentioned: ann had muted ben.
-	s.want(s.as("eve", "PUT", ann, nil), 204, nil)
-	got := backend.received(t, models.OutcomeLikeGiven, 2)
-	slices.Sort(got)
-	if !slices.Equal(got, []string{
-		`{"board":"steps","date":"2026-11-20","from":"cho","to":"ann"}`, `{"board":"steps","date":"2026-11-20","from":"eve","to":"ann"}`,
-	}) {
-		t.Errorf("received %v", got)
-	}
-}
-
 // A person who likes a day many times at once likes it once, and many may like one day.
 func TestLikesAtOnce(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -318,4 +319,18 @@ func (s *server) refuse(a answer, status int, code models.Code) {
 	if status == http.StatusUnauthorized && a.header.Get("WWW-Authenticate") == "" {
 		s.t.Error("no WWW-Authenticate")
 	}
+}
+
+// fromMemory returns how many rankings the process has answered from memory.
+func (s *server) fromMemory() string {
+	s.t.Helper()
+	return s.metric("stepboard_near_cache_answer_age_seconds_count")
+}
+
+// metric returns the value of a metric of the process.
+func (s *server) metric(name string) string {
+	s.t.Helper()
+	_, rest, _ := strings.Cut(string(s.call("", "GET", "/metrics", nil).body), "\n"+name+" ")
+	value, _, _ := strings.Cut(rest, "\n")
+	return value
 }

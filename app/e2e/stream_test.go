@@ -166,18 +166,16 @@ func (s *streamServer) upload(user models.UserID, steps int) {
 // A stream with likes goes on with each of them.
 func TestStreamOfLikes(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		s := newStreamServer(t, env, stream.Limits{LikesInterval: 2 * time.Millisecond})
-		s.upload("2", 100)
-		e, status, _ := s.open("1", "?include=likes")
-		if r := e.ranking(); status != http.StatusOK || *r.Entries[0].Likes != 0 || *r.Entries[0].Liked {
-			t.Errorf("%d, %+v", status, r)
-		}
-		s.want(s.as("1", "PUT", "/v1/boards/steps/likes/2", nil), http.StatusNoContent, nil)
-		if r := e.ranking(); *r.Entries[0].Likes != 1 || !*r.Entries[0].Liked {
-			t.Errorf("after a like: %+v", r)
-		}
-	})
+	s := newStreamServer(t, testenv.Local(t), stream.Limits{LikesInterval: 2 * time.Millisecond})
+	s.upload("2", 100)
+	e, status, _ := s.open("1", "?include=likes")
+	if r := e.ranking(); status != http.StatusOK || *r.Entries[0].Likes != 0 || *r.Entries[0].Liked {
+		t.Errorf("%d, %+v", status, r)
+	}
+	s.want(s.as("1", "PUT", "/v1/boards/steps/likes/2", nil), http.StatusNoContent, nil)
+	if r := e.ranking(); *r.Entries[0].Likes != 1 || !*r.Entries[0].Liked {
+		t.Errorf("after a like: %+v", r)
+	}
 }
 
 // A stream begins with the ranking and goes on with each change, and with

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"stepboard/config"
@@ -77,54 +76,6 @@ func (b *backend) received(t testing.TB, kind models.OutcomeType, n int) []strin
 		return len(list) >= n
 	})
 	return list
-}
-
-// A backend hears of friend requests, and of the result of a day as the API shows it.
-func TestWebhooks(t *testing.T) {
-	t.Parallel()
-	env := testenv.Real(t)
-	backend := newBackend(t)
-	s := newServer(t, env, backend.use)
-	s.waitForStartJobs()
-	s.want(s.service("PUT", "/v1/users/ann", `{"nickname":"Ann"}`), 200, nil)
-	s.want(s.as("ben", "POST", "/v1/friends/requests", `{"user_id":"ann"}`), 201, nil)
-	s.want(s.as("ann", "POST", "/v1/friends/requests/ben/accept", nil), 200, nil)
-	pair := []string{`{"from":"ben","to":"ann"}`}
-	if got := backend.received(t, models.OutcomeFriendRequested, 1); !cmp.Equal(got, pair) {
-		t.Errorf("requested: %v", got)
-	}
-	if got := backend.received(t, models.OutcomeFriendAccepted, 1); !cmp.Equal(got, pair) {
-		t.Errorf("accepted: %v", got)
-	}
-	day := models.DateOf(testenv.Noon)
-	s.uploadDay(day, map[models.UserID]int{"ann": 4000, "ben": 5000})
-	env.Clock.Advance(6 * 24 * time.Hour)
-	s.archiveDue()
-	var final struct {
-		Board, Kind, Date         string
-		Revision, Total, ScoreSum int64
-		Top                       json.RawMessage
-	}
-	data := ""
-	testenv.Eventually(t, "the result of the day has arrived", func() bool {
-		for _, text := range backend.received(t, models.OutcomeBoardFinal, 1) {
-			if strings.HasPrefix(text, `{"board":"steps",`) && strings.Contains(text, `"date":"`+day.String()) {
-				data = text
-			}
-		}
-		return data != ""
-	})
-	if err := json.Unmarshal([]byte(strings.Replace(data, "score_sum", "ScoreSum", 1)), &final); err != nil {
-		t.Fatal(err)
-	}
-	var shown struct{ Entries json.RawMessage }
-	if err := json.Unmarshal(s.as("ann", "GET", "/v1/boards/steps/top?date="+day.String(), nil).body, &shown); err != nil {
-		t.Fatal(err)
-	}
-	if final.Board != "steps" || final.Kind != "daily" || final.Date != day.String() || final.Revision != 1 ||
-		final.Total != 2 || final.ScoreSum != 9000 || !equalJSON(t, final.Top, shown.Entries) {
-		t.Errorf("the result is %s, shown are %s", data, shown.Entries)
-	}
 }
 
 // webhooksPage is a page of deliveries.
