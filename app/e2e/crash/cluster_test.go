@@ -2,8 +2,6 @@ package crash_test
 
 import (
 	"math/rand/v2"
-	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 	"stepboard/internal/keys"
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/platform/auth"
 )
 
 // failovers kills masters under load and expects every increment on its boards
@@ -113,82 +110,5 @@ func TestSoakSlotsMove(t *testing.T) {
 		met += n.Refused("TRYAGAIN") + n.Refused("ASK")
 	}
 	t.Logf("%d commands met a moving slot", met)
-	p.Stop()
-}
-
-// Calls that need several keys at once of a slot which is half moved, from one master
-// to another, are answered when the slot has moved. The end of a friendship, which needs
-// one key at a time, is answered at once.
-func TestCallsDuringAHalfMovedSlot(t *testing.T) {
-	t.Parallel()
-	cluster := testenv.StartCluster(t)
-	env, p := sharded(t, cluster.Use)
-	service, first := harness.Token(t, "1", auth.ScopeService), harness.Token(t, "1", "")
-	call := func(bearer, method, path, body string) string {
-		status, text, err := harness.Request(t.Context(), http.DefaultClient, bearer, method, p.URL+path, body)
-		if err != nil || status != http.StatusOK {
-			t.Errorf("%s %s: %d %s %v", method, path, status, text, err)
-		}
-		return text
-	}
-	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	const path = "/v1/boards/active/"
-	call(service, "POST", path+"increments", harness.IncrementJSON(1, 5, "a"))
-	call(first, "GET", "/v1/boards/steps/friends", "")
-	live := &models.Bucket{Board: "active", Name: "live"}
-	for name, tt := range map[string]struct {
-		key   string
-		waits bool
-		while func() (check func())
-	}{
-		"an increment": {env.Keys.Board(live, 1), true, func() func() {
-			text := call(service, "POST", path+"increments", harness.IncrementJSON(17, 7, "b"))
-			return func() {
-				if !strings.Contains(text, `"score":7`) {
-					t.Errorf("the increment is answered %s", text)
-				}
-				// The answer may not have waited for Redis.
-				testenv.Eventually(t, "it is on the board", func() bool {
-					return strings.Contains(call(harness.Token(t, "17", ""), "GET", path+"around", ""), `"score":7`)
-				})
-				if log := p.Log(); strings.Contains(log, "MOVED") {
-					t.Errorf("a command did not follow the slot: %s", log)
-				}
-			}
-		}},
-		"a friendship that ends": {env.Keys.Set(keys.Friends, 1), false, func() func() {
-			status, text, err := harness.Request(t.Context(), http.DefaultClient, first, "DELETE", p.URL+"/v1/friends/100", "")
-			return func() {
-				if err != nil || status != http.StatusNoContent {
-					t.Errorf("the friendship's end is answered %d %s %v", status, text, err)
-				}
-				if text := call(first, "GET", "/v1/boards/steps/friends", ""); strings.Contains(text, `"user_id":"100"`) {
-					t.Errorf("the former friend is in %s", text)
-				}
-			}
-		}},
-	} {
-		slot := int(testenv.Must(env.Redis.(*redis.ClusterClient).ClusterKeySlot(t.Context(), tt.key).Result()))
-		from, to := cluster.Owners(slot)
-		cluster.BeginMove(slot, from, to)
-		if !cluster.MoveKey(slot, from, to) {
-			t.Fatal("the slot has no keys")
-		}
-		refused := func() int { return from.Refused("TRYAGAIN") + to.Refused("TRYAGAIN") }
-		before := refused()
-		answered := make(chan func(), 1)
-		go func() { answered <- tt.while() }()
-		if tt.waits {
-			testenv.Eventually(t, name+" meets the slot", func() bool { return refused() > before+10 })
-		} else {
-			check := testenv.Receive(t, "the answer", answered)
-			check()
-			answered <- check
-		}
-		for cluster.MoveKey(slot, from, to) {
-		}
-		cluster.EndMove(slot, from, to)
-		testenv.Receive(t, "the answer", answered)()
-	}
 	p.Stop()
 }

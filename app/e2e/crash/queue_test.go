@@ -43,25 +43,6 @@ func killConsumers(t *testing.T, env *testenv.Env, api *testenv.Process, kills i
 	return consumers
 }
 
-// Consumers are replaced one after another under load, and all stop with status
-// 0.
-func TestSoakQueueRollingRestart(t *testing.T) {
-	t.Parallel()
-	env := harness.Real(t)
-	api := testenv.Serve(t, env.Config, harness.Role("api")...)
-	consumers := []*testenv.Process{testenv.Serve(t, env.Config, harness.Role("consumer")...), testenv.Serve(t, env.Config, harness.Role("consumer")...)}
-	u := harness.Enqueue(t, api)
-	for i := range 2 * testenv.Rounds(1, 20) {
-		old := &consumers[i%len(consumers)]
-		u.AwaitMore(t, 50)
-		(*old).Stop()
-		*old = testenv.Serve(t, env.Config, harness.Role("consumer")...)
-	}
-	u.End()
-	harness.AwaitDrained(t, api)
-	u.Check(t, env, env.Redis)
-}
-
 // lastWrites is a number of bytes at the end of a Redis's log that contains the
 // last update of each user.
 const lastWrites = 8 << 10
