@@ -84,14 +84,6 @@ func TestArchiveCommand(t *testing.T) {
 	}
 }
 
-// exec runs a statement in the test's schema.
-func (i *importer) exec(statement string) {
-	i.t.Helper()
-	if _, err := i.env.Pool.Exec(i.t.Context(), statement); err != nil {
-		i.t.Fatalf("%s: %v", statement, err)
-	}
-}
-
 // partitions returns the months of the archive.
 func (i *importer) partitions() (months []string) {
 	i.t.Helper()
@@ -151,50 +143,5 @@ func TestRetention(t *testing.T) {
 			}
 		}
 		p.Stop()
-	}
-}
-
-// If somebody has detached a month from the archive, no other table takes its
-// place. The error names the detached table, and the days wait in Redis.
-func TestDetachedMonth(t *testing.T) {
-	t.Parallel()
-	i := newImporter(t)
-	if status, said, _ := i.run("steps", "user_id,date,steps\n1,2016-04-20,5\n"); status != 0 {
-		t.Fatal(said)
-	}
-	i.exec(`ALTER TABLE archived_scores DETACH PARTITION archived_scores_201604`)
-	const complaint = "table archived_scores_201604 is no partition of archived_scores: attach it, or rename it"
-	csv := "user_id,date,steps\n1,2016-04-20,6\n2,2016-04-21,7\n3,2016-05-01,8\n"
-	status, said, _ := i.run("steps", csv)
-	if status != 1 || !strings.HasPrefix(said, "stepboard: after 3 lines: the totals are stored, and the next archival moves them: archive 2016-04-20 of board steps: "+complaint) || strings.Count(said, "\n") != 1 {
-		t.Errorf("status %d: %s", status, said)
-	}
-	o := command(i.at(testenv.Noon, "archive")...)
-	if o.Status != 1 || strings.Count(o.Stderr, complaint) != 2 || !strings.HasPrefix(o.Stdout, "steps 2016-05-01: run 1 moved 1 entries") {
-		t.Errorf("archive: status %d, %q, %q", o.Status, o.Stdout, o.Stderr)
-	}
-	s := newServer(t, i.env)
-	s.waitForStartJobs() // its archive job fails, too
-	failed := make(map[string]bool)
-	for _, r := range s.archiveRuns("?state=failed").Runs {
-		failed[r.Bucket] = strings.Contains(r.Error, complaint) && r.FinishedAt != nil
-	}
-	if diff := cmp.Diff(map[string]bool{"20160420": true, "20160421": true}, failed); diff != "" {
-		t.Errorf("failed runs -want +got:\n%s", diff)
-	}
-	var r models.Ranking
-	s.want(s.as("1", "GET", "/v1/boards/steps/top?date=2016-04-20", nil), http.StatusOK, &r)
-	if r.Total != 0 {
-		t.Errorf("without its month the day is answered as %+v", r)
-	}
-	i.exec(`ALTER TABLE archived_scores ATTACH PARTITION archived_scores_201604 FOR VALUES FROM ('2016-04-01') TO ('2016-05-01')`)
-	if text := command(i.at(testenv.Noon, "archive")...).Succeeds(t); strings.Count(text, "\n") != 2 {
-		t.Errorf("after the repair it prints %q", text)
-	}
-	if diff := cmp.Diff([]string{"1. 1 6 2016-04-20T15:59:59.999Z"}, s.dayLines("2016-04-20", models.SourceArchive)); diff != "" {
-		t.Errorf("after the repair -want +got:\n%s", diff)
-	}
-	if left := i.keys("board:*2016*"); len(left) != 0 {
-		t.Errorf("Redis still has %v", left)
 	}
 }

@@ -3,14 +3,10 @@ package e2e_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"stepboard/app/e2e/harness"
 	"stepboard/config"
 	"stepboard/internal/testenv"
 	"stepboard/models"
@@ -136,40 +132,6 @@ func TestRevokedAddresses(t *testing.T) {
 	for _, made := range []address{own, lost, erased} {
 		for _, process := range []*server{s, other} {
 			process.refuse(process.call("", "POST", made.Path, body), http.StatusUnauthorized, models.CodeAddressUnknown)
-		}
-	}
-}
-
-// No backup that is restored brings a revoked address back, whether the database that it replaces is
-// there or a file says what was revoked. The database of a folder has no key.
-func TestARestoreRevivesNoAddress(t *testing.T) {
-	t.Parallel()
-	dir, other, list := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "erasures")
-	add := func() address {
-		t.Helper()
-		id, path, _ := strings.Cut(strings.TrimSpace(onFolder(t, dir, "upload-address", "add", "--user=ann", "--name=phone", "--time-zone=UTC").Succeeds(t)), "\t")
-		return address{ID: id, Path: path}
-	}
-	lost, kept := add(), add()
-	path := backUp(t, dir)
-	onFolder(t, dir, "upload-address", "revoke", lost.ID, "--user=ann", "--dry-run").Succeeds(t)
-	onFolder(t, dir, "upload-address", "revoke", lost.ID, "--user=ann").Succeeds(t)
-	onFolder(t, dir, "upload-address", "revoke", lost.ID, "--user=ann").Fails(t, 1, "there is no such upload address")
-	onFolder(t, dir, "erasures", "export", list).Succeeds(t)
-	onFolder(t, dir, "restore", path).Succeeds(t)
-	onFolder(t, other, "restore", path, "--erasures="+list).Succeeds(t)
-	body := fmt.Sprintf(`{"date":%q,"score":5}`, harness.Today())
-	for _, folder := range []string{dir, other} {
-		p := testenv.ServeFolder(t, folder)
-		harness.Call(t, p.Process, "", "POST", lost.Path, body, http.StatusUnauthorized)
-		harness.Call(t, p.Process, "", "POST", kept.Path, body, http.StatusOK)
-		p.Stop()
-		if got := onFolder(t, folder, "upload-address", "list", "--user=ann").Succeeds(t); strings.Count(got, "\n") != 1 || !strings.Contains(got, harness.Today()+"=5") {
-			t.Errorf("listed: %s", got)
-		}
-		database := testenv.Must(os.ReadFile(filepath.Join(folder, "stepboard.db")))
-		if key := filepath.Base(kept.Path); len(key) != 35 || bytes.Contains(database, []byte(key[3:])) || !bytes.Contains(database, []byte("upload_addresses")) {
-			t.Error("the key stands in the database")
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -90,33 +89,6 @@ func file(t testing.TB, text string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// parallelReaders is the number of users who read at the same time.
-const parallelReaders = 4
-
-// newClient returns a client that keeps its connections. The caller closes its
-// idle ones in the end.
-func newClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: parallelReaders}}
-}
-
-// inParallel calls work for 0 to n-1, a few at the same time.
-func inParallel(n int, work func(i int)) {
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range parallelReaders {
-		wg.Go(func() {
-			for i := range next {
-				work(i)
-			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
 }
 
 // mustRun runs the program, expects status 0 and returns the output.

@@ -104,34 +104,3 @@ func testKilledCompetition(t *testing.T, step string, serve func(step string, fl
 		t.Errorf("told %d times: %s", n, told)
 	}
 }
-
-// Of several processes one computes the standings, and all show them. If one is killed, another goes on.
-func TestSoakStandingsGoOnWithoutAProcess(t *testing.T) {
-	t.Parallel()
-	testenv.Sometimes(t)
-	env := harness.Real(t)
-	client := &http.Client{Transport: &http.Transport{}}
-	t.Cleanup(client.CloseIdleConnections)
-	call := func(p *testenv.Process, user models.UserID, scope, method, path, body string) string {
-		t.Helper()
-		status, text, err := harness.Request(t.Context(), client, harness.Token(t, user, scope), method, p.URL+path, body)
-		if err != nil || status >= http.StatusMultipleChoices && status != http.StatusServiceUnavailable {
-			t.Fatal(method, path, status, text, err)
-		}
-		return text
-	}
-	day, boards := harness.Today(), `--boards=[{`+harness.Steps+`}]`
-	processes := []*testenv.Process{testenv.Serve(t, env.Config, boards), testenv.Serve(t, env.Config, boards)}
-	call(processes[0], "ops", "service", "PUT", "/v1/groups/red/members", `{"member_ids":["ann"],"name":"Red"}`)
-	call(processes[0], "ops", "service", "PUT", "/v1/competitions/day", fmt.Sprintf(`{"board":"steps","name":"Day","from":%q,"to":%q,"groups":["red"]}`, day, day))
-	for i := range 3 {
-		call(processes[0], "ann", "", "POST", "/v1/boards/steps/scores", fmt.Sprintf(`{"date":%q,"score":%d}`, day, 1000*(i+1)))
-		for _, p := range processes {
-			testenv.Eventually(t, "a process shows the score", func() bool {
-				return strings.Contains(call(p, "ann", "", "GET", "/v1/competitions/day/teams", ""), fmt.Sprintf(`"score":%d,`, 1000*(i+1)))
-			})
-		}
-		processes[0].Kill()
-		processes = []*testenv.Process{processes[1], testenv.Serve(t, env.Config, boards)}
-	}
-}

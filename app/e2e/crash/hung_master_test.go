@@ -3,7 +3,6 @@ package crash_test
 import (
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -19,30 +18,6 @@ import (
 func TestSoakClusterMasterHangs(t *testing.T) {
 	t.Parallel()
 	testenv.Sometimes(t)
-	testHungMasters(t, &hungMasters{kinds: objectKinds, accepted: http.StatusOK})
-}
-
-// With a queue, uploads of all users are accepted while a master hangs, and applied afterwards.
-func TestSoakClusterMasterHangsWithAQueue(t *testing.T) {
-	t.Parallel()
-	if !testenv.AllForms() {
-		t.Skip("make soak runs it; without a queue it runs always")
-	}
-	testHungMasters(t, &hungMasters{
-		kinds: map[string]func(string) object{"counter": counter}, accepted: http.StatusAccepted,
-		flags: harness.RedisQueue("--ingest.redis.addrs=" + os.Getenv("TEST_REDIS_ADDR")),
-	})
-}
-
-// hungMasters is how testHungMasters runs the service.
-type hungMasters struct {
-	kinds    map[string]func(name string) object // what is recorded
-	accepted int                                 // the status of an accepted upload
-	flags    []string
-}
-
-func testHungMasters(t *testing.T, how *hungMasters) {
-	t.Helper()
 	const users = 8
 	cluster := testenv.StartCluster(t)
 	keepMasters := func() {
@@ -54,13 +29,12 @@ func testHungMasters(t *testing.T, how *hungMasters) {
 	testenv.NumberUsers(t, env, users)
 	h := newHistories(t)
 	var processes [2]*testenv.Process
-	flags := append(how.flags, giftBoards(16), "--friends.requests_per_day=10000")
 	for i := range processes {
-		processes[i] = testenv.Serve(t, env.Config, flags...)
+		processes[i] = testenv.Serve(t, env.Config, giftBoards(16), "--friends.requests_per_day=10000")
 		h.urls[i].Store(&processes[i].URL)
 	}
-	u := harness.StartUploads(t, how.accepted, processes[0].URL, harness.Today(), users)
-	h.start(how.kinds)
+	u := harness.StartUploads(t, http.StatusOK, processes[0].URL, harness.Today(), users)
+	h.start(objectKinds)
 	h.awaitMore(20)
 	u.AwaitMore(t, 100)
 
@@ -95,12 +69,8 @@ func testHungMasters(t *testing.T, how *hungMasters) {
 		_, refused := u.Counts()
 		hung.Hang()
 		accepts("users of the other masters are served", others...)
-		if how.accepted == http.StatusAccepted {
-			accepts("the queue takes the uploads of all users", own...)
-		} else {
-			testenv.Eventually(t, "a user of the hung master is refused", func() bool { _, n := u.Counts(); return n > refused })
-			h.awaitUnknown(3)
-		}
+		testenv.Eventually(t, "a user of the hung master is refused", func() bool { _, n := u.Counts(); return n > refused })
+		h.awaitUnknown(3)
 		if round == last { // from here on no further upload can hide a loss
 			u.End()
 		}
@@ -120,8 +90,5 @@ func testHungMasters(t *testing.T, how *hungMasters) {
 	h.end()
 	promised, refused := u.Counts()
 	t.Logf("%d uploads accepted, %d refused", promised, refused)
-	if how.accepted == http.StatusAccepted {
-		harness.AwaitDrained(t, processes[0])
-	}
 	u.Check(t, env, env.Redis)
 }

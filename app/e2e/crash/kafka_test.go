@@ -18,20 +18,6 @@ func startKafka(t testing.TB, env *testenv.Env) *testenv.KafkaServer {
 	return server
 }
 
-// Consumers of a topic are killed under load, and others take over their
-// partitions.
-func TestSoakQueueKafkaConsumersKilled(t *testing.T) {
-	t.Parallel()
-	testenv.Sometimes(t)
-	env := harness.Real(t)
-	flags := harness.KafkaQueue(startKafka(t, env))
-	api := testenv.Serve(t, env.Config, append(flags, "--only=api")...)
-	consumers := killConsumers(t, env, api, testenv.Rounds(2, 10), append(flags, "--only=consumer"))
-	for _, p := range append(consumers, api) {
-		p.Stop()
-	}
-}
-
 // The brokers stop under load, in a soak for half a minute each time. Uploads
 // are refused, and the same process goes on when the brokers are back.
 func TestSoakQueueKafkaAway(t *testing.T) {

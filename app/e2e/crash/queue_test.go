@@ -16,17 +16,9 @@ func TestSoakQueueConsumersKilled(t *testing.T) {
 	t.Parallel()
 	env := harness.Real(t)
 	api := testenv.Serve(t, env.Config, harness.Role("api")...)
-	killConsumers(t, env, api, testenv.Rounds(3, 50), harness.Role("consumer"))
-}
-
-// killConsumers kills one of two consumers after another under load and starts
-// a new one each time. It checks that the board has every accepted upload, and
-// returns the consumers that still run.
-func killConsumers(t *testing.T, env *testenv.Env, api *testenv.Process, kills int, flags []string) []*testenv.Process {
-	t.Helper()
-	consumers := []*testenv.Process{testenv.Serve(t, env.Config, flags...), testenv.Serve(t, env.Config, flags...)}
+	consumers := []*testenv.Process{testenv.Serve(t, env.Config, harness.Role("consumer")...), testenv.Serve(t, env.Config, harness.Role("consumer")...)}
 	u := harness.Enqueue(t, api)
-	for i := range kills {
+	for i := range testenv.Rounds(3, 50) {
 		dying := &consumers[i%len(consumers)]
 		testenv.Eventually(t, "it has work", func() bool {
 			n, _ := harness.Metric(t, *dying, "stepboard_ingest_messages_total")
@@ -35,12 +27,11 @@ func killConsumers(t *testing.T, env *testenv.Env, api *testenv.Process, kills i
 		u.AwaitMore(t, 50)
 		(*dying).Kill()
 		u.AwaitMore(t, 50)
-		*dying = testenv.Serve(t, env.Config, flags...)
+		*dying = testenv.Serve(t, env.Config, harness.Role("consumer")...)
 	}
 	u.End()
 	harness.AwaitDrained(t, api)
 	u.Check(t, env, env.Redis)
-	return consumers
 }
 
 // lastWrites is a number of bytes at the end of a Redis's log that contains the

@@ -28,7 +28,6 @@ type target struct {
 	*httptest.Server
 	mu    sync.Mutex
 	calm  bool
-	count int                        // webhooks that have arrived, answered or not
 	ids   map[string]map[string]bool // the ids under which each body was accepted
 	ended chan struct{}
 }
@@ -57,7 +56,6 @@ func newTarget(t *testing.T) *target {
 // receive notes a webhook, unless it behaves badly.
 func (b *target) receive(w http.ResponseWriter, r *http.Request, body []byte) {
 	b.mu.Lock()
-	b.count++
 	behaviour := 0
 	if !b.calm {
 		behaviour = rand.N(7)
@@ -103,12 +101,6 @@ func (b *target) calmDown() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.calm = true
-}
-
-func (b *target) arrived() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.count
 }
 
 // flags returns the flags of a service that has the target, and an event that ended two hours
@@ -289,21 +281,5 @@ func TestSoakOutcomesKilledAtEachStep(t *testing.T) {
 				o.finish()
 			})
 		}
-	}
-}
-
-// The same holds for processes that are killed at random, one after another.
-func TestSoakOutcomesKilledAtRandom(t *testing.T) {
-	t.Parallel()
-	for range testenv.Rounds(1, 10) {
-		o := newOutcomesRun(t)
-		for range 4 {
-			p := testenv.Serve(t, o.env.Config, o.flags...)
-			enough := o.target.arrived() + rand.N(40)
-			o.befriend(p, func() bool { return o.target.arrived() >= enough })
-			p.Kill()
-			o.env.Config.Clock.Offset += time.Minute // what it has taken is free by now
-		}
-		o.finish()
 	}
 }
