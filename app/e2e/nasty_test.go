@@ -29,7 +29,7 @@ func TestNastyInputs(t *testing.T) {
 		for method, op := range operations {
 			inputs := op.inputs(api, path)
 			generated += len(inputs)
-			for _, in := range testenv.Forms(t, (len(inputs)+3)/4, inputs) {
+			for _, in := range testenv.Forms(t, (len(inputs)+9)/10, inputs) {
 				for _, token := range tokens {
 					if status := s.status(token, strings.ToUpper(method), in.target, in.body); status >= http.StatusInternalServerError {
 						t.Errorf("%s %s %.200q: %d", method, in.target, in.body, status)

@@ -263,6 +263,9 @@ func (s seedsOf) list(t testing.TB) []uint64 {
 	return list
 }
 
+// replayed is how many seeds there are for one that runs twice.
+const replayed = 20
+
 // TestSoakSimulation runs seeds on each store.
 func TestSoakSimulation(t *testing.T) {
 	t.Parallel()
@@ -270,7 +273,7 @@ func TestSoakSimulation(t *testing.T) {
 	t.Cleanup(abandoned.Wait)
 	for _, seeds := range chosen(t, []seedsOf{{onFile, 6, 4, 2000}, {onServers, 3, 2, 1000}}) {
 		t.Run(seeds.store, func(all *testing.T) {
-			for _, seed := range seeds.list(t) {
+			for i, seed := range seeds.list(t) {
 				all.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 					t.Parallel()
 					if !whole && all.Failed() {
@@ -278,6 +281,9 @@ func TestSoakSimulation(t *testing.T) {
 					}
 					r := run(t, seeds.store, seed, length)
 					if r.found == "" {
+						if i%replayed == 0 {
+							sameAgain(t, seeds.store, seed, r)
+						}
 						return
 					}
 					if whole {
@@ -290,24 +296,14 @@ func TestSoakSimulation(t *testing.T) {
 	}
 }
 
-// Two runs of a seed take the same steps and get the same answers.
-func TestSoakReplay(t *testing.T) {
-	t.Parallel()
-	t.Cleanup(abandoned.Wait)
-	for _, seeds := range chosen(t, []seedsOf{{onFile, 1, 1, 100}, {onServers, 1, 0, 100}}) {
-		t.Run(seeds.store, func(t *testing.T) {
-			for _, seed := range seeds.list(t) {
-				t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-					t.Parallel()
-					one, other := run(t, seeds.store, seed, length), run(t, seeds.store, seed, length)
-					for i := range max(len(one.lines), len(other.lines)) {
-						if a, b := lineAt(one.lines, i), lineAt(other.lines, i); a != b {
-							t.Fatalf("line %d differs:\n%s\nbefore it:\n%s\nand\n%s", i, strings.Join(one.lines[max(0, i-10):i], "\n"), a, b)
-						}
-					}
-				})
-			}
-		})
+// sameAgain runs a seed again, which takes the same steps and gets the same answers.
+func sameAgain(t *testing.T, store string, seed uint64, first result) {
+	t.Helper()
+	again := run(t, store, seed, length)
+	for i := range max(len(first.lines), len(again.lines)) {
+		if a, b := lineAt(first.lines, i), lineAt(again.lines, i); a != b {
+			t.Fatalf("line %d differs:\n%s\nbefore it:\n%s\nand\n%s", i, strings.Join(first.lines[max(0, i-10):i], "\n"), a, b)
+		}
 	}
 }
 
