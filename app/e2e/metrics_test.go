@@ -33,9 +33,9 @@ func TestMetricsAddress(t *testing.T) {
 			t.Errorf("%s: %d, want %d", url, got, want)
 		}
 	}
-	silent := make([]*rawConn, most+16+1)
+	silent := make([]net.Conn, most+16+1)
 	for i := range silent {
-		silent[i] = dialFrom(t, process, 1, nil)
+		silent[i] = testenv.Must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(process.URL, "http://")))
 	}
 	for _, path := range []string{"/healthz", "/readyz"} {
 		if got := status(t, "http://"+addr+path); got != http.StatusOK {
@@ -47,7 +47,7 @@ func TestMetricsAddress(t *testing.T) {
 		t.Errorf("the health command: status %d, %q %q", code, stdout, stderr)
 	}
 	for _, c := range silent {
-		_ = c.conn.Close()
+		_ = c.Close()
 	}
 	process.Stop()
 }

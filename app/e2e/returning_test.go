@@ -56,8 +56,7 @@ func (s *server) nameAll(users ...models.UserID) {
 	}
 }
 
-// returns calls test twice on both kinds of stores: with an erasure that is under way when the
-// user returns, and with one that is finished.
+// returns calls test as eitherWay does. finish finishes the erasure if it is to be finished.
 func returns(t *testing.T, test func(s *server, finish func()), change ...func(*config.Config)) {
 	t.Helper()
 	eitherWay(t, func(t *testing.T, env *testenv.Env, finished bool) {
@@ -70,11 +69,22 @@ func returns(t *testing.T, test func(s *server, finish func()), change ...func(*
 	})
 }
 
-// eitherWay calls test twice on both kinds of stores: finished tells that the erasure in it is finished when the user returns.
+// eitherWay calls test with an erasure that is finished when the user returns, and with one that is under way: each on one
+// kind of stores, and on the other one in turn.
 func eitherWay(t *testing.T, test func(t *testing.T, env *testenv.Env, finished bool)) {
 	t.Helper()
-	for _, finished := range []bool{true, false} {
-		testenv.Each(t, func(t *testing.T, env *testenv.Env) { test(t, env, finished) })
+	for _, form := range testenv.Forms(t, 2, []struct {
+		name     string
+		open     func(testing.TB) *testenv.Env
+		finished bool
+	}{
+		{"under way, on servers", testenv.Real, false}, {"finished, on servers", testenv.Real, true},
+		{"finished, on a folder", testenv.Local, true}, {"under way, on a folder", testenv.Local, false},
+	}) {
+		t.Run(form.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, form.open(t), form.finished)
+		})
 	}
 }
 
