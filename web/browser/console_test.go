@@ -44,9 +44,14 @@ const (
 // openConsole starts a demo and opens its console, which signs in by itself.
 func openConsole(t *testing.T, v viewport) *console {
 	t.Helper()
-	c := &console{}
-	c.base, c.people = startDemo(t)
-	c.page = newPage(t, v)
+	base, people := startDemo(t)
+	return openConsoleOf(t, v, base, people)
+}
+
+// openConsoleOf opens the console of a demo.
+func openConsoleOf(t *testing.T, v viewport, base string, people []person) *console {
+	t.Helper()
+	c := &console{page: newPage(t, v), base: base, people: people}
 	c.open(c.base + "/console")
 	c.until("the overview is there", overviewShown)
 	var operator struct{ Token string }
@@ -126,33 +131,32 @@ func (c *console) show(name string) {
 	c.until(name, listShown)
 }
 
-// An action shows what it will do before it is done, and asks for a reason where one is
-// stored. One that can't be done is not offered. The audit log has what was done.
+// The overview says in one sentence how much needs somebody, worst first, each with what is done
+// about it, and the navigation has the counts. An action shows what it will do before it is done, and asks for a
+// reason where one is stored. One that can't be done is not offered. The audit log has what was done, and the
+// overview says that all is well.
 func TestConsoleLists(t *testing.T) {
 	t.Parallel()
 	c := openConsole(t, desktop)
+	heading := "document.querySelector('main h1').textContent"
+	needs := eval[[]string](c.page, "[...document.querySelectorAll('.needs li a')].map((a) => a.getAttribute('href'))")
+	if want := []string{"#/deadLetters", "#/holds", "#/reviews"}; !slices.Equal(needs, want) {
+		t.Fatalf("what needs somebody leads to %v, want %v", needs, want)
+	}
+	if got := eval[string](c.page, heading); got != "3 things need you" {
+		t.Errorf("the overview says %q", got)
+	}
+	if count := eval[string](c.page, "document.querySelector('.console-nav a:nth-child(4) .waits').firstChild.data.trim()"); count == "0" || count == "" {
+		t.Errorf("the navigation says that %q wait", count)
+	}
 	c.show("reviews")
-	before := c.rowCount()
-	c.act("[data-action=dismiss]", "leaves the list", "a marathon")
-	if before == 1 {
-		c.until("no review is left", "!!document.querySelector('.empty')")
-	} else {
+	for before := c.rowCount(); before > 0; before-- {
+		c.act("[data-action=dismiss]", "leaves the list", "a marathon")
 		c.until("the review is gone", "document.querySelectorAll('.table tbody tr').length === "+strconv.Itoa(before-1))
 	}
-	c.show("corrections")
-	c.namesUsers()
-	lifts := eval[int](c.page, "document.querySelectorAll('[data-action=lift]').length")
-	c.act("[data-action=lift]", "counts again", "a marathon")
-	c.until("the correction is lifted", "document.querySelectorAll('[data-action=lift]').length === "+strconv.Itoa(lifts-1))
-
-	c.goTo("#/deliveries")
-	c.until("nothing failed or waits", "document.querySelector('#filter-state')?.value === 'undelivered' && !!document.querySelector('.empty')")
-	c.set("#filter-state", "delivered")
-	c.until("what was delivered is there", listShown)
-	c.act("[data-action=send]", "with the same id", "")
-	c.show("runs")
-	c.act("[data-action=archive]", "Nothing is left", "")
-
+	c.until("no review is left", "!!document.querySelector('.empty')")
+	c.rejectsHold()
+	c.until("no total is held", "document.querySelector('.empty') !== null")
 	c.show("deadLetters")
 	letters := c.rowCount()
 	c.act("[data-action=replayAll]", fmt.Sprintf("Handled: 0. Still can’t be applied and stay: %d.", letters), "a test")
@@ -173,6 +177,24 @@ func TestConsoleLists(t *testing.T) {
 	c.until("the other one is there", listShown)
 	c.act("[data-action=remove]", "deleted for good", "")
 	c.until("no dead letter is left", "!!document.querySelector('.empty')")
+
+	c.goTo("#/")
+	c.until("all is well", heading+" === 'All well'")
+	c.releasesHold()
+
+	c.show("corrections")
+	c.namesUsers()
+	lifts := eval[int](c.page, "document.querySelectorAll('[data-action=lift]').length")
+	c.act("[data-action=lift]", "counts again", "a marathon")
+	c.until("the correction is lifted", "document.querySelectorAll('[data-action=lift]').length === "+strconv.Itoa(lifts-1))
+
+	c.goTo("#/deliveries")
+	c.until("nothing failed or waits", "document.querySelector('#filter-state')?.value === 'undelivered' && !!document.querySelector('.empty')")
+	c.set("#filter-state", "delivered")
+	c.until("what was delivered is there", listShown)
+	c.act("[data-action=send]", "with the same id", "")
+	c.show("runs")
+	c.act("[data-action=archive]", "Nothing is left", "")
 
 	c.show("audit")
 	c.until("the log has the changes", `['dismissReview', 'liftCorrection', 'replayWebhookDelivery', 'startArchiveRun',
@@ -422,61 +444,9 @@ func TestConsoleSession(t *testing.T) {
 	p.ignoreFaults("403")
 }
 
-// The overview says in one sentence how much needs somebody, worst first, each with what is done
-// about it. Once that is done, the sentence says that all is well. The navigation has the counts.
-func TestConsoleOverview(t *testing.T) {
-	t.Parallel()
-	c := openConsole(t, desktop)
-	heading := "document.querySelector('main h1').textContent"
-	needs := eval[[]string](c.page, "[...document.querySelectorAll('.needs li a')].map((a) => a.getAttribute('href'))")
-	if want := []string{"#/deadLetters", "#/holds", "#/reviews"}; !slices.Equal(needs, want) {
-		t.Fatalf("what needs somebody leads to %v, want %v", needs, want)
-	}
-	if got := eval[string](c.page, heading); got != "3 things need you" {
-		t.Errorf("the overview says %q", got)
-	}
-	if count := eval[string](c.page, "document.querySelector('.console-nav a:nth-child(4) .waits').firstChild.data.trim()"); count == "0" || count == "" {
-		t.Errorf("the navigation says that %q wait", count)
-	}
-	c.click(".needs li:first-child a")
-	c.until("the dead letters are there", listShown)
-	c.act("[data-action=removeAll]", "Handled:", "a test")
-	c.until("none is left", "document.querySelector('.empty') !== null")
-	c.goTo("#/reviews")
-	c.until("a review is there", listShown)
-	for eval[int](c.page, "document.querySelectorAll('[data-action=dismiss]').length") > 0 {
-		before := c.rowCount()
-		c.act("[data-action=dismiss]", "leaves the list", "a marathon")
-		c.until("it is gone", fmt.Sprintf("document.querySelectorAll('.panel .table tbody tr').length < %d", before))
-	}
-	c.decideHold("reject", "stays out")
-	c.until("no total is held", "document.querySelector('.empty') !== null")
-	c.goTo("#/")
-	c.until("all is well", heading+" === 'All well'")
-}
-
-// decideHold releases or rejects the first held total, whose user's last days it shows.
-func (c *console) decideHold(action, preview string) {
+// releasesHold releases the total that was rejected.
+func (c *console) releasesHold() {
 	c.t.Helper()
-	c.show("holds")
-	c.click("[data-action=" + action + "]")
-	c.until("the last days are there", "document.querySelectorAll('dialog .bars button').length === 31")
-	c.typeIn("#act-reason", "a car")
-	c.click("dialog .strong")
-	c.seePreview(preview)
-	c.checkAccess("deciding about a held total")
-	c.click("dialog form .buttons button:last-child")
-	c.until("it is decided", dialogClosed)
-}
-
-// A held total is rejected, and released after all.
-func TestConsoleHolds(t *testing.T) {
-	t.Parallel()
-	c := openConsole(t, desktop)
-	c.show("holds")
-	c.namesUsers()
-	c.decideHold("reject", "stays out")
-	c.until("none is open", "document.querySelector('.empty') !== null")
 	c.goTo("#/holds/state=rejected")
 	c.until("it is rejected", "document.querySelector('.panel td[data-label=State]')?.textContent === 'Rejected'")
 	c.click("[data-action=release]")
@@ -487,6 +457,21 @@ func TestConsoleHolds(t *testing.T) {
 	c.until("it is released", dialogClosed)
 	c.goTo("#/holds/state=released")
 	c.until("it counts", "document.querySelector('.panel td[data-label=\"Counts now\"]')?.textContent === '99,900'")
+}
+
+// rejectsHold rejects the held total, whose user's last days are shown.
+func (c *console) rejectsHold() {
+	c.t.Helper()
+	c.show("holds")
+	c.namesUsers()
+	c.click("[data-action=reject]")
+	c.until("the last days are there", "document.querySelectorAll('dialog .bars button').length === 31")
+	c.typeIn("#act-reason", "a car")
+	c.click("dialog .strong")
+	c.seePreview("stays out")
+	c.checkAccess("deciding about a held total")
+	c.click("dialog form .buttons button:last-child")
+	c.until("it is decided", dialogClosed)
 }
 
 // Every time has its zone and its age.

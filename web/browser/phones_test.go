@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -14,7 +13,6 @@ import (
 	"github.com/makiuchi-d/gozxing/qrcode"
 
 	"stepboard/internal/testenv"
-	"stepboard/models"
 )
 
 // A user makes an address on the page, whose QR code a phone can read, sends steps to it as the page
@@ -48,31 +46,6 @@ func TestDemoPhones(t *testing.T) {
 	if requests := p.requestsTo("sb_"); len(requests) > 0 {
 		t.Errorf("the page has asked for %q", requests)
 	}
-}
-
-// A family begins with an empty folder: each makes an address on the page, and sends steps to it as the page
-// says. One follows the other's link, and has the second place.
-func TestFamily(t *testing.T) {
-	t.Parallel()
-	base := testenv.ServeFolder(t, t.TempDir(), "--auth.hs256_secret="+secret).URL
-	today := *rankingOf(t, base, sign(t, "ann", ""), "").Date
-	walks := func(user models.UserID, steps string) *page {
-		t.Helper()
-		p := newPage(t, phone)
-		p.signIn(base, sign(t, user, ""))
-		p.until("the page is there", "document.querySelector('.tabs') !== null")
-		p.goTo("#/me/phones")
-		p.sendSteps(p.makeAddress(base), steps, today)
-		return p
-	}
-	ann, ben := walks("ann", "9000"), walks("ben", "7961")
-	ann.goTo("#/friends")
-	ann.until("the link is there", "!!document.querySelector('#invite')?.value.startsWith('"+base+"/#/invite/')")
-	link := eval[string](ann, "document.querySelector('#invite').value")
-	ben.goTo(link[strings.Index(link, "#"):])
-	ben.click("main .strong")
-	ben.until("ben is second", `[...document.querySelectorAll('.ranking > li')].map((row) => row.dataset.user).join() === 'ann,ben' && location.hash === '#/'`)
-	ben.screenshot("family-390")
 }
 
 // makeAddress makes an upload address and returns it.

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
@@ -121,13 +122,21 @@ func TestPrivacyErrors(t *testing.T) {
 	p.ignoreFaults("503")
 }
 
-// The viewer reads that operators have corrected a score, on the day that it concerns.
-func TestDemoCorrections(t *testing.T) {
+// Whoever has uploaded an unusually large total is told that it waits, and is shown what counts. The viewer reads
+// that operators have corrected a score, on the day that it concerns.
+func TestDemoDecisions(t *testing.T) {
 	t.Parallel()
 	base, people := startDemo(t)
 	today := *rankingOf(t, base, people[0].Token, "").Date
+	callAPI(t, people[0].Token, http.MethodPost, base+"/v1/boards/steps/scores", map[string]any{"date": today, "score": 99_500}, nil)
 	p := newPage(t, phone)
-	p.open(base + "/#/day/" + daysAgo(t, today, 1))
+	p.open(base)
+	p.until("the hint is there", "[...document.querySelectorAll('.yesterday')].some((e) => e.textContent.includes('99,500 is unusual and waits'))")
+	if shown := eval[string](p, "document.querySelector('.ranking').textContent"); shown == "" || strings.Contains(shown, "99,500") {
+		t.Errorf("the ranking shows the held total: %s", shown)
+	}
+	p.screenshot("held-390")
+	p.goTo("#/day/" + daysAgo(t, today, 1))
 	p.until("the note is shown", "document.querySelector('.hero .goal')?.textContent.includes('operators have changed') === true")
 	p.screenshot("correction-set-390")
 	for _, other := range people {

@@ -297,51 +297,49 @@ func (p *page) checkKeyboard(where string) {
 	}
 }
 
-// Every screen of the page has a sound layout, in both languages, on phones and desktops,
+// Every screen of the page and of the console has a sound layout, in both languages, on phones and desktops,
 // light and dark, and an accessibility checker finds nothing.
 func TestScreens(t *testing.T) {
 	t.Parallel()
 	base, people := startDemo(t)
-	p := newPage(t, phone)
-	p.reduceMotion()
-	p.open(base)
-	p.walk(screensOf(t, base, people[0]), "")
-}
-
-// The same holds for the console.
-func TestConsoleScreens(t *testing.T) {
-	t.Parallel()
-	c := openConsole(t, desktop)
-	c.reduceMotion()
-	c.walk(c.screens(), "console-")
-	c.ignoreFaults("404") // of the user who does not exist
+	t.Run("page", func(t *testing.T) {
+		t.Parallel()
+		p := newPage(t, phone)
+		p.reduceMotion()
+		p.open(base)
+		p.walk(screensOf(t, base, people[0]), "")
+	})
+	t.Run("console", func(t *testing.T) {
+		t.Parallel()
+		c := openConsoleOf(t, desktop, base, people)
+		c.reduceMotion()
+		c.walk(c.screens(), "console-")
+		c.ignoreFaults("404") // of the user who does not exist
+	})
 }
 
 // Everything can be done with the keyboard alone.
 func TestKeyboardAlone(t *testing.T) {
 	t.Parallel()
 	base, people := startDemo(t)
-	p := newPage(t, phone)
-	p.reduceMotion()
-	p.open(base)
-	screens := screensOf(t, base, people[0])
-	for _, s := range testenv.Forms(t, len(screens)/4, screens) {
-		p.showScreen(s)
-		p.checkKeyboard(s.name)
-		p.leaveDialog(s)
+	check := func(p *page, prefix string, screens []screen) {
+		p.reduceMotion()
+		for _, s := range testenv.Forms(p.t, len(screens)/4, screens) {
+			p.showScreen(s)
+			p.checkKeyboard(prefix + s.name)
+			p.leaveDialog(s)
+		}
 	}
-}
-
-// Everything in the console can be done with the keyboard alone.
-func TestConsoleKeyboardAlone(t *testing.T) {
-	t.Parallel()
-	c := openConsole(t, phone)
-	c.reduceMotion()
-	screens := c.screens()
-	for _, s := range testenv.Forms(t, len(screens)/4, screens) {
-		c.showScreen(s)
-		c.checkKeyboard("console " + s.name)
-		c.leaveDialog(s)
-	}
-	c.ignoreFaults("404") // of the user who does not exist
+	t.Run("page", func(t *testing.T) {
+		t.Parallel()
+		p := newPage(t, phone)
+		p.open(base)
+		check(p, "", screensOf(t, base, people[0]))
+	})
+	t.Run("console", func(t *testing.T) {
+		t.Parallel()
+		c := openConsoleOf(t, phone, base, people)
+		check(c.page, "console ", c.screens())
+		c.ignoreFaults("404") // of the user who does not exist
+	})
 }
