@@ -58,30 +58,6 @@ func TestAProcessLearnsLate(t *testing.T) {
 	})
 }
 
-// After Redis has lost everything, the job puts corrected scores back, and lifting gives
-// back what the user had when the correction was made.
-func TestRedisLosesEverything(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		f := newFixture(t, env)
-		b := f.today()
-		f.raise(b, 1, 50_000)
-		lowered, excluded := f.create(set(1, b.Day, 9_000)), f.create(excludeFromNow(2))
-		f.forget()
-		f.apply()
-		if got := f.shown(b, 1); got != 9_000 {
-			t.Errorf("the board has %d", got)
-		}
-		f.lift(lowered.ID)
-		f.lift(excluded.ID)
-		f.forget()
-		f.apply()
-		if got, other := f.shown(b, 1), f.shown(b, 2); got != 50_000 || other != -1 {
-			t.Errorf("after lifting the board has %d and %d", got, other)
-		}
-	})
-}
-
 // An exclusion without a day holds on the day it was made and on later ones, until it is
 // lifted; all of them get back what was reported.
 func TestExcludedFromNowOn(t *testing.T) {
@@ -107,56 +83,6 @@ func TestExcludedFromNowOn(t *testing.T) {
 		f.lift(c.ID)
 		if a, b := f.shown(today, 1), f.shown(tomorrow, 1); a != 2_000 || b != 3_000 {
 			t.Errorf("after lifting: %d and %d", a, b)
-		}
-	})
-}
-
-// A correction that follows one that was lifted holds, and not the other.
-func TestCorrectedAgain(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		f := newFixture(t, env)
-		b := f.today()
-		f.raise(b, 1, 5_000)
-		first := f.create(set(1, b.Day, 1_000))
-		f.raise(b, 1, 6_000)
-		f.lift(first.ID)
-		second := f.create(set(1, b.Day, 2_000))
-		if *second.BeforeScore != 6_000 {
-			t.Errorf("before the second it was %d", *second.BeforeScore)
-		}
-		for range 2 {
-			f.apply()
-			if got := f.shown(b, 1); got != 2_000 {
-				t.Errorf("the board has %d", got)
-			}
-		}
-	})
-}
-
-// A process that corrects a score and has not heard that an earlier correction was lifted
-// shows what the newer one makes of it.
-func TestCorrectedBeforeALiftingIsHeardOf(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		f := newFixture(t, env)
-		b := f.today()
-		f.raise(b, 1, 5_000)
-		first := f.create(set(1, b.Day, 1_000))
-		late := f.newProcess()
-		f.lift(first.ID)
-		second := late.create(excludeFromNow(1))
-		shown := []models.Composite{f.composite(b, 5_000)}
-		late.rules.Show(b, []models.RowID{1}, shown)
-		if shown[0] != 0 {
-			t.Errorf("an excluded user is shown with %d", points(b, shown[0]))
-		}
-		later := f.newProcess()
-		late.lift(second.ID)
-		later.create(set(1, b.Day, 2_000))
-		later.rules.Show(b, []models.RowID{1}, shown)
-		if got := points(b, shown[0]); got != 2_000 {
-			t.Errorf("a lowered score is shown as %d", got)
 		}
 	})
 }

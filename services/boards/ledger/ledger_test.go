@@ -186,52 +186,6 @@ func inc(user models.RowID, delta int64, id string) ledger.Increment {
 	return ledger.Increment{User: testenv.ID(user), Amount: delta, EventID: id}
 }
 
-// Each increment of a call gets its own result.
-func TestAdd(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		for _, board := range []string{"gifts", "active"} {
-			p := newFixture(t, env, 100)
-			env.Clock.Set(testenv.Noon)
-			var got []string
-			call := func(items ...ledger.Increment) { got = append(got, briefs(p.add(board, items...))...) }
-			call(inc(1, 5, "a"), inc(2, 7, "b"), inc(1, 3, "c"))
-			env.Clock.Advance(2 * time.Second)
-			call(
-				inc(1, 5, "a"), inc(1, 6, "a"), inc(2, 5, "a"), // again; with other content
-				inc(1, 10, "d"), inc(1, 10, "d"), inc(1, 11, "d"), // the same within one call
-				inc(3, 100, "e"), inc(3, 1, "f"), // up to the largest, and above it
-				inc(4, 101, "g"), inc(4, 4, "g"), inc(4, 4, "g"), // a rejected id is not stored
-				inc(4, 97, "h"), inc(4, 97, "h"), inc(4, 96, "h"),
-				inc(4, math.MaxInt64, "i"), inc(1, 82, "j"),
-			)
-			call(inc(3, 1, "f"), inc(4, 97, "e"), inc(3, 100, "e"))
-			want := []string{
-				"a applied 5 at 13:00:00.000", "b applied 7 at 13:00:00.000", "c applied 8 at 13:00:00.000",
-				"a duplicate 5 at 13:00:00.000", "a rejected event_id_conflict", "a rejected event_id_conflict",
-				"d applied 18 at 13:00:02.000", "d duplicate 18 at 13:00:02.000", "d rejected event_id_conflict",
-				"e applied 100 at 13:00:02.000", "f rejected score_out_of_range",
-				"g rejected score_out_of_range", "g applied 4 at 13:00:02.000", "g duplicate 4 at 13:00:02.000",
-				"h rejected score_out_of_range", "h rejected score_out_of_range", "h applied 100 at 13:00:02.000",
-				"i rejected score_out_of_range", "j applied 100 at 13:00:02.000",
-				"f rejected score_out_of_range", "e rejected event_id_conflict", "e duplicate 100 at 13:00:02.000",
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", board, diff)
-			}
-			p.checkTotals(board)
-			if diff := cmp.Diff(map[models.RowID]string{
-				1: "100 at 13:00:02.000", 2: "7 at 13:00:00.000", 3: "100 at 13:00:02.000", 4: "100 at 13:00:02.000",
-			}, p.inRedis(board)); diff != "" {
-				t.Errorf("%s in Redis (-want +got):\n%s", board, diff)
-			}
-			if s := p.ledger.Stats(); s.Applied.Load() != 8 || s.Duplicates.Load() != 4 || s.Rejected.Load() != 10 || s.Unraised.Load() != 0 {
-				t.Errorf("%d applied, %d duplicates, %d rejected, %d unraised", s.Applied.Load(), s.Duplicates.Load(), s.Rejected.Load(), s.Unraised.Load())
-			}
-		}
-	})
-}
-
 // Malformed increments are rejected one by one; the others are counted.
 func TestMalformedIncrements(t *testing.T) {
 	t.Parallel()

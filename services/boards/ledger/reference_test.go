@@ -99,6 +99,9 @@ func TestAgainstAReference(t *testing.T) {
 			if statuses["applied"] < calls || statuses["duplicate"] < calls/3 || statuses["rejected"] < calls/3 {
 				t.Errorf("%s: a test of %v", board, statuses)
 			}
+			if s := p.ledger.Stats(); int(s.Applied.Load()) != statuses["applied"] || int(s.Duplicates.Load()) != statuses["duplicate"] || int(s.Rejected.Load()) != statuses["rejected"] {
+				t.Errorf("%s: %d applied, %d duplicates, %d rejected, want %v", board, s.Applied.Load(), s.Duplicates.Load(), s.Rejected.Load(), statuses)
+			}
 			p.checkTotals(board)
 		}
 	})

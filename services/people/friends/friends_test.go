@@ -129,67 +129,6 @@ func checkGraph(t testing.TB, env *testenv.Env, service numbered, want map[model
 	}
 }
 
-func TestFromRequestToFriendsAndBack(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		service, ctx := newService(t, env), t.Context()
-		exist(t, env, 1, 2, 3)
-		ask := func(from, to models.RowID, wantStatus friends.Status, wantCreated bool) {
-			t.Helper()
-			status, created, err := service.SendRequest(ctx, from, to)
-			if err != nil || status != wantStatus || created != wantCreated {
-				t.Errorf("%v asks %v: %q, %v, %v", from, to, status, created, err)
-			}
-		}
-		ask(1, 2, friends.StatusPending, true)
-		ask(1, 2, friends.StatusPending, false)
-		checkGraph(t, env, service, nil)
-
-		if err := service.Accept(ctx, 1, 2); models.CodeOf(err) != models.CodeNotFound {
-			t.Errorf("the sender accepts the own request: %v", err)
-		}
-		if err := service.Accept(ctx, 2, 3); models.CodeOf(err) != models.CodeNotFound {
-			t.Errorf("accepting a request that nobody sent: %v", err)
-		}
-		for range 2 { // accepting again changes nothing
-			if err := service.Accept(ctx, 2, 1); err != nil {
-				t.Error(err)
-			}
-		}
-		ask(1, 2, friends.StatusFriends, false)
-		checkGraph(t, env, service, map[models.RowID][]models.RowID{1: {2}, 2: {1}})
-
-		ask(3, 1, friends.StatusPending, true)
-		ask(1, 3, friends.StatusFriends, true) // two requests that meet
-		checkGraph(t, env, service, map[models.RowID][]models.RowID{1: {2, 3}, 2: {1}, 3: {1}})
-
-		ask(2, 3, friends.StatusPending, true)
-		for range 2 {
-			if err := service.Decline(ctx, 3, 2); err != nil {
-				t.Error(err)
-			}
-		}
-		ask(2, 3, friends.StatusPending, false)            // to its sender it is pending
-		if err := service.Decline(ctx, 2, 3); err != nil { // the sender withdraws it
-			t.Error(err)
-		}
-		if err := service.Accept(ctx, 3, 2); models.CodeOf(err) != models.CodeNotFound {
-			t.Errorf("accepting a withdrawn request: %v", err)
-		}
-		for range 2 {
-			if err := service.Remove(ctx, 1, 2); err != nil {
-				t.Error(err)
-			}
-		}
-		checkGraph(t, env, service, map[models.RowID][]models.RowID{1: {3}, 3: {1}})
-
-		requests, err := service.Requests(ctx, 1, time.Time{}, 0, 10)
-		if err != nil || len(requests) != 0 {
-			t.Errorf("requests are left: %v, %v", requests, err)
-		}
-	})
-}
-
 func TestSendRequestRefuses(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
@@ -275,23 +214,6 @@ func TestFriendLimit(t *testing.T) {
 		if err := service.Accept(ctx, 1, 3); models.CodeOf(err) != models.CodeFriendLimit {
 			t.Errorf("accepting one too many: %v", err)
 		}
-	})
-}
-
-// Importing the same edges again, reversed and repeated, changes nothing.
-func TestImportIsRepeatable(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		service := newService(t, env)
-		edges := []models.Edge{{A: 1, B: 2}, {A: 2, B: 3}, {A: 2, B: 1}, {A: 2, B: 3}}
-		turned := []models.Edge{{A: 3, B: 2}, {A: 2, B: 1}}
-		for i, list := range [][]models.Edge{edges, edges, turned} {
-			added, rejected, err := service.Import(t.Context(), list)
-			if err != nil || len(rejected) != 0 || (added != 0) != (i == 0) {
-				t.Errorf("time %d: %d added, %v, %v", i, added, rejected, err)
-			}
-		}
-		checkGraph(t, env, service, map[models.RowID][]models.RowID{1: {2}, 2: {1, 3}, 3: {2}})
 	})
 }
 

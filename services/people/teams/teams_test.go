@@ -2,9 +2,7 @@ package teams_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -287,43 +285,6 @@ func TestUnfinished(t *testing.T) {
 		expect("once more", start-1, "later", "now", "past")
 		if all := testenv.Must(f.All(ctx)); len(all) != 3 || all[0].ID != "past" {
 			t.Errorf("all: %+v", all)
-		}
-	})
-}
-
-// A backend moves a person from team to team, and the days before stay. By a code nobody gets into a
-// second team.
-func TestMovesBetweenTeams(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		f, ctx := newFixture(t, env, 4), t.Context()
-		own := testenv.Must(f.groups.Create(ctx, "4", groups.Settings{Name: "Family"}))
-		f.replace("a", "1", "3")
-		f.replace("b", "2", "3")
-		f.put(definition("a", own.ID))
-		f.today = start + 2
-		f.replace("a", "1")
-		testenv.Must(f.groups.Join(ctx, "3", *own.InviteCode))
-		c := f.put(definition("a", "b", own.ID))
-		f.today = start + 4
-		f.replace("b", "2")
-		f.replace("a", "1", "3")
-		names := make(map[models.GroupRow]models.GroupID)
-		for _, team := range testenv.Must(f.Teams(ctx, c.Row)) {
-			names[team.Group] = team.ID
-		}
-		var got []string
-		for _, row := range testenv.Must(f.Members(ctx, c.Row)) {
-			if row.User == 3 {
-				last := "on"
-				if row.Last != nil {
-					last = strconv.Itoa(int(*row.Last - start))
-				}
-				got = append(got, fmt.Sprintf("%s %d-%s", names[row.Group], row.First-start, last))
-			}
-		}
-		if want := []string{"a 0-1", "b 2-3", "a 4-on"}; !slices.Equal(got, want) {
-			t.Errorf("the person counts %q, want %q", got, want)
 		}
 	})
 }
