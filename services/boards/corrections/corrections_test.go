@@ -54,12 +54,12 @@ func TestCreateLiftList(t *testing.T) {
 		f.checkList(corrections.Query{Limit: 9, User: "1"}, c.ID)
 		f.checkList(corrections.Query{Limit: 9, Board: "other"})
 
-		// Those of a day: the first is of that day only, the other one of each day until it is lifted.
+		// Those of a day: the first is of that day only, the other one of each day until it is lifted and shortly after.
 		for day, want := range map[models.Date][]int64{b.Day - 1: nil, b.Day: {open.ID, c.ID}, b.Day + 1: {open.ID}, catalog.FirstDay - 1: nil} {
 			f.checkList(corrections.Query{Limit: 9, Day: &day}, want...)
 		}
 		f.lift(open.ID)
-		for day, want := range map[models.Date][]int64{b.Day: {open.ID, c.ID}, b.Day + 1: nil} {
+		for day, want := range map[models.Date][]int64{b.Day: {open.ID, c.ID}, b.Day + 40: nil} {
 			f.checkList(corrections.Query{Limit: 9, Day: &day}, want...)
 		}
 	})
