@@ -2,16 +2,13 @@ package browser
 
 import (
 	"encoding/json"
-	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/chromedp"
-	"github.com/google/go-cmp/cmp"
 
 	"stepboard/internal/testenv"
 )
@@ -40,69 +37,9 @@ const storedKeys = "Object.keys(localStorage).sort().join()"
 
 const canDelete = "document.querySelector('dialog .danger')?.disabled === false"
 
-// In the demo a person saves everything that is stored about them, and deletes it.
-func TestDemoAccount(t *testing.T) {
-	t.Parallel()
-	testenv.Sometimes(t)
-	base, people := startDemo(t)
-	me := people[4]
-	p := newPage(t, phone)
-	file := p.downloads("stepboard-export.json")
-	p.open(base + "/#/me")
-	p.until("the page is there", "document.querySelector('.switch select') !== null")
-	p.switchTo(me.UserID)
-	p.until("it is the person's", "document.querySelector('.own-id b')?.textContent === '"+me.UserID+"'")
-	p.click("#download")
-	p.says("stepboard-export.json")
-	var saved, exported map[string]any
-	testenv.Eventually(t, "the file is whole", func() bool {
-		text, err := os.ReadFile(file)
-		return err == nil && json.Unmarshal(text, &saved) == nil
-	})
-	callAPI(t, me.Token, http.MethodGet, base+"/v1/me/export", nil, &exported)
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(exported)), slices.Sorted(maps.Keys(saved))); diff != "" || saved["user_id"] != me.UserID {
-		t.Errorf("-API +file of %v:\n%s", saved["user_id"], diff)
-	}
-
-	p.click("#delete")
-	p.until("the dialog says what is deleted", "document.querySelectorAll('dialog li').length === 4 && document.querySelector('dialog .danger').disabled")
-	p.waitForAnimations()
-	p.screenshot("delete-390")
-	p.typeWord("delet")
-	if eval[bool](p, canDelete) {
-		t.Error("the word need not be typed whole")
-	}
-	p.typeWord("Delete")
-	p.until("the button can be used", canDelete)
-	p.click("dialog .danger")
-	p.until("the page says so", "document.querySelector('main h1')?.textContent === 'Your data are being deleted' && document.querySelector('dialog, .tabs') === null")
-	p.until("the heading has the focus", "document.activeElement === document.querySelector('main h1')")
-	p.screenshot("deleted-390")
-	p.click("main .button")
-	p.until("somebody else is shown", "document.querySelector('.switch select')?.value === '"+people[0].UserID+"' && "+rankingShown)
-	if eval[bool](p, `[...document.querySelectorAll('.switch option')].some((o) => o.value === '`+me.UserID+`')`) {
-		t.Error("the deleted person is still offered")
-	}
-	for _, row := range p.rows() {
-		if row.User == me.UserID {
-			t.Errorf("the deleted person is still ranked: %+v", row)
-		}
-	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v1/me/export", nil)
-	p.must(err)
-	r.Header.Set("Authorization", "Bearer "+me.Token)
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Do(r)
-	p.must(err)
-	p.must(res.Body.Close())
-	if res.StatusCode != http.StatusNotFound {
-		t.Errorf("the export is %d after the deletion", res.StatusCode)
-	}
-}
-
-// What could not be saved or deleted is not shown as if it were. After the deletion the
-// visitor is signed out.
-func TestAccountErrors(t *testing.T) {
+// A person saves everything that is stored about them, and deletes it. What could not be saved or deleted is not
+// shown as if it were. After the deletion the visitor is signed out.
+func TestAccount(t *testing.T) {
 	t.Parallel()
 	testenv.Sometimes(t)
 	f := newFakeService(t, false)
@@ -131,9 +68,21 @@ func TestAccountErrors(t *testing.T) {
 	f.refuses(export, http.StatusNotFound, "user_not_found")
 	p.click("#download")
 	p.until("the page says that there is nothing", "[...document.querySelectorAll('.privacy .wrong')].some((e) => e.textContent === '没有与你有关的数据。')")
+	f.returns(export, map[string]any{"user_id": "1"})
+	p.click("#download")
+	p.says("stepboard-export.json")
+	testenv.Eventually(t, "the file is whole", func() bool {
+		var saved map[string]string
+		text, err := os.ReadFile(file)
+		return err == nil && json.Unmarshal(text, &saved) == nil && saved["user_id"] == "1"
+	})
 
 	p.click("#delete")
 	p.until("the page asks for a word", "document.querySelector('dialog label b')?.textContent === '删除'")
+	p.typeWord("删")
+	if eval[bool](p, canDelete) {
+		t.Error("the word need not be typed whole")
+	}
 	p.typeWord("删除")
 	p.until("the button can be used", canDelete)
 	p.click("dialog .danger")
@@ -154,6 +103,7 @@ func TestAccountErrors(t *testing.T) {
 	}
 	p.click("dialog .danger")
 	p.until("the page says so", "document.querySelector('main h1')?.textContent === '正在删除你的数据' && document.querySelector('.tabs') === null")
+	p.until("the heading has the focus", "document.activeElement === document.querySelector('main h1')")
 	p.click("main .button")
 	p.until("the visitor is signed out", "document.querySelector('#token')?.value === ''")
 	if stored := eval[string](p, storedKeys); stored != "language" {

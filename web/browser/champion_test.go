@@ -1,10 +1,7 @@
 package browser
 
 import (
-	"net/http"
 	"testing"
-
-	"stepboard/internal/testenv"
 )
 
 // Who leads is at the top of the ranking, on their cover if the page's own server has it, and
@@ -41,25 +38,4 @@ func TestChampion(t *testing.T) {
 	}
 	f.ranks(rankingFrom(1))
 	p.until("there is no header", "document.querySelector('.notice') !== null && document.querySelector('.champion') === null")
-}
-
-// People of the demo have covers, which the page shows.
-func TestDemoCovers(t *testing.T) {
-	t.Parallel()
-	testenv.Sometimes(t)
-	base, people := startDemo(t)
-	var me struct {
-		CoverURL string `json:"cover_url"`
-	}
-	callAPI(t, people[0].Token, http.MethodGet, base+"/v1/me", nil, &me)
-	callAPI(t, people[0].Token, http.MethodPost, base+"/v1/boards/steps/scores", map[string]any{
-		"date": rankingOf(t, base, people[0].Token, "").Date, "score": 95_000,
-	}, nil)
-	p := newPage(t, desktop)
-	p.open(base)
-	p.until("the cover of the leader is there", "document.querySelector('.champion .cover')?.naturalWidth > 0")
-	if shown := eval[string](p, "document.querySelector('.cover').src"); shown != me.CoverURL {
-		t.Errorf("%s is shown instead of %s", shown, me.CoverURL)
-	}
-	p.screenshot("cover-1280")
 }

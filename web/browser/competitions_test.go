@@ -131,27 +131,6 @@ func TestCompetition(t *testing.T) {
 	p.ignoreFaults("409")
 }
 
-// The groups of the demo compete, and a group that takes no part says nothing of it.
-func TestDemoCompetition(t *testing.T) {
-	t.Parallel()
-	testenv.Sometimes(t)
-	base, people := startDemo(t)
-	groups := groupsOf(t, base, people[0].Token)
-	p := newPage(t, phone)
-	p.open(base + "/#/groups/" + groups["Family"].GroupID)
-	p.until("the group competes", "document.querySelector('a.about')?.textContent.includes('of 2 teams') === true")
-	p.screenshot("demo-competing-390")
-	p.click("a.about")
-	p.until("both teams are there", "document.querySelectorAll('.ranking > li .tag').length === 1 && document.querySelectorAll('.ranking > li').length === 2")
-	p.screenshot("demo-competition-390")
-	p.goTo("#/groups/" + groups["Walkers"].GroupID)
-	p.until("the ranking is there", rankingShown)
-	p.waitForAnswers()
-	if shown := eval[string](p, "document.querySelector('main').textContent"); strings.Contains(shown, "Spring walk") {
-		t.Errorf("a group that takes no part shows %s", shown)
-	}
-}
-
 // An operator defines a competition, changes it, sees and saves the standing, and deletes it.
 func TestConsoleCompetitions(t *testing.T) {
 	t.Parallel()

@@ -370,7 +370,8 @@ func TestConsoleUsers(t *testing.T) {
 	c.ignoreFaults("422") // of the score that was refused
 }
 
-// The keyboard alone opens an action and closes it, and the button has the focus again.
+// The keyboard alone opens an action and closes it, and the button has the focus again. The key / leads to the
+// search of a screen, or to that for users, and is a letter where one types.
 func TestConsoleKeyboard(t *testing.T) {
 	t.Parallel()
 	testenv.Sometimes(t)
@@ -387,6 +388,17 @@ func TestConsoleKeyboard(t *testing.T) {
 	c.seePreview("counts again")
 	c.typeIn("#act-reason", "a marathon"+kb.Enter)
 	c.until("the correction is lifted, and the focus is not lost", dialogClosed+" && document.activeElement.tagName === 'H1'")
+
+	const focused = "document.activeElement.id === "
+	c.show("audit")
+	c.press("/")
+	c.until("one searches in the list", focused+"'filter-actor'")
+	c.goTo("#/")
+	c.until("the overview is there", overviewShown)
+	c.press("/")
+	c.until("one searches for users", focused+"'user'")
+	c.press("/")
+	c.until("it is a letter", "document.activeElement.value === '/'")
 }
 
 // While the service does not answer, a screen keeps what it has and says so. It goes on by
@@ -675,21 +687,6 @@ func TestConsoleRows(t *testing.T) {
 		return err == nil && strings.HasPrefix(string(text), want)
 	})
 	c.ignoreFaults("404") // there is no user of this id
-}
-
-// The key / leads to the search of a screen, or to that for users, and is a letter where one types.
-func TestConsoleSearchKey(t *testing.T) {
-	t.Parallel()
-	testenv.Sometimes(t)
-	c := openConsole(t, desktop)
-	const focused = "document.activeElement.id === "
-	c.press("/")
-	c.until("one searches for users", focused+"'user'")
-	c.press("/")
-	c.until("it is a letter", "document.activeElement.value === '/'")
-	c.show("audit")
-	c.press("/")
-	c.until("one searches in the list", focused+"'filter-actor'")
 }
 
 // The navigation has five entries, all of which a phone shows at once.

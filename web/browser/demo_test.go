@@ -9,10 +9,8 @@ import (
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
-	"github.com/google/go-cmp/cmp"
 
 	"stepboard/internal/testenv"
-	"stepboard/models"
 )
 
 // person is one of the people whom a visitor of the demo may be.
@@ -133,71 +131,6 @@ func TestDemo(t *testing.T) {
 	p.switchTo(people[7].UserID)
 	p.until("the other person's row is marked", "document.querySelector('.ranking .own')?.dataset.user === '"+people[7].UserID+"'")
 	p.waitForRanking(base, people[7].Token)
-}
-
-// Past days and histories show what the API returns.
-func TestDemoPast(t *testing.T) {
-	t.Parallel()
-	testenv.Sometimes(t)
-	base, people := startDemo(t)
-	me := people[0]
-	p := newPage(t, desktop)
-	p.open(base)
-	p.until("the ranking is there", rankingShown)
-	today := *rankingOf(t, base, me.Token, "").Date
-
-	day := daysAgo(t, today, 9)
-	want := rankingOf(t, base, me.Token, "?date="+day)
-	if want.Source != models.SourceArchive || !want.Final || want.Total < 10 {
-		t.Fatalf("%s is %+v", day, want)
-	}
-	p.click(`.strip a[href="#/day/` + day + `"]`)
-	p.until("the day is final", "document.querySelector('.hero .pill.final') !== null && "+rankingShown)
-	if diff := cmp.Diff(rowsOf(want), p.rows()); diff != "" {
-		t.Errorf("-API +page:\n%s", diff)
-	}
-	p.checkLayout("a past day")
-
-	var history struct {
-		Entries []struct {
-			Date  string
-			Score int64
-		}
-	}
-	type dayRow struct {
-		Date  string
-		Score int64
-	}
-	read := func() []dayRow {
-		return eval[[]dayRow](p, `[...document.querySelectorAll('.past li')].map((li) => ({ Date: li.querySelector('a')?.getAttribute('href').slice(-10) ?? '', Score: Number(li.querySelector('.score').textContent.replace(/,/g, '')) }))`)
-	}
-	p.goTo("#/history")
-	p.until("the chart is drawn", "document.querySelector('.plot canvas') !== null")
-	callAPI(t, me.Token, http.MethodGet, base+"/v1/boards/steps/history", nil, &history)
-	rows := read()
-	if len(rows) != len(history.Entries) || len(rows) < 25 {
-		t.Fatalf("%d days are shown of %d", len(rows), len(history.Entries))
-	}
-	for i, e := range history.Entries {
-		// Today's score still rises.
-		if rows[i].Date != e.Date || e.Date != today && rows[i].Score != e.Score {
-			t.Errorf("%+v is shown as %+v", e, rows[i])
-		}
-	}
-	p.checkLayout("history")
-
-	// A tap on a row opens that friend's history.
-	p.goTo("#/")
-	p.until("the ranking is there again", rankingShown)
-	friend := eval[string](p, "[...document.querySelectorAll('.ranking > li:not(.own)')][0].dataset.user")
-	p.click(`.ranking li[data-user="` + friend + `"] a`)
-	p.until("the friend's history is there", "location.hash === '#/history/"+friend+"' && document.querySelector('.plot canvas') !== null")
-	callAPI(t, me.Token, http.MethodGet, base+"/v1/boards/steps/history?for="+friend, nil, &history)
-	for i, r := range read() {
-		if e := history.Entries[i]; e.Date != today && r.Score != e.Score {
-			t.Errorf("%+v is shown as %+v", e, r)
-		}
-	}
 }
 
 // stranger returns the id of a person to whom the first one has no relationship. It

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"stepboard/internal/testenv"
-	"stepboard/models"
 )
 
 // groupAnswer is a group as the API returns it.
@@ -44,38 +43,6 @@ func (p *page) switchTo(user string) {
 func (p *page) says(text string) {
 	p.t.Helper()
 	p.until("the page says "+text, "document.querySelector('.message').textContent.includes('"+text+"')")
-}
-
-// A group is ranked like friends, live and on past days.
-func TestDemoGroupRanking(t *testing.T) {
-	t.Parallel()
-	testenv.Sometimes(t)
-	base, people := startDemo(t)
-	me := people[0]
-	p := newPage(t, phone)
-	p.open(base + "/#/groups")
-	p.until("the groups are there", "document.querySelectorAll('main a.inside').length === 3")
-	p.screenshot("groups-390")
-	family := groupsOf(t, base, me.Token)["Family"]
-	p.click(`a[href="#/groups/` + family.GroupID + `"]`)
-	p.until("the ranking is live", rankingShown+" && document.querySelector('.hero .pill.live') !== null && document.querySelector('h1').textContent === 'Family'")
-	rankingAt := func(query string) (r models.Ranking) {
-		callAPI(t, me.Token, http.MethodGet, base+"/v1/boards/steps/groups/"+family.GroupID+query, nil, &r)
-		return r
-	}
-	p.waitForRows(func() []row { return rowsOf(rankingAt("")) })
-	p.checkLayout("a group")
-	p.screenshot("group-390")
-
-	day := daysAgo(t, *rankingAt("").Date, 6)
-	p.click(`.strip a[href="#/groups/` + family.GroupID + `/day/` + day + `"]`)
-	p.until("the day is final", "document.querySelector('.hero .pill.final') !== null && "+rankingShown)
-	if diff := cmp.Diff(rowsOf(rankingAt("?date="+day)), p.rows()); diff != "" {
-		t.Errorf("-API +page:\n%s", diff)
-	}
-	p.goTo("#/groups/nosuchgroup")
-	p.until("the page says so", "document.querySelector('main .notice') !== null")
-	p.ignoreFaults("404")
 }
 
 // An owner makes, renames and ends a group, and removes a member; others join by the link

@@ -83,19 +83,6 @@ func TestFastestFirst(t *testing.T) {
 	p.until("the board says so", "document.querySelector('.about-text p')?.textContent.startsWith('Fastest first') === true")
 }
 
-// The day since when two people are friends is the one in the board's time zone.
-func TestFriendsSince(t *testing.T) {
-	t.Parallel()
-	testenv.Sometimes(t)
-	f := newFakeService(t, false)
-	friend := entry(10, 1, 1)
-	friend["since"] = "2026-10-31T23:30:00.000Z" // in Shanghai it is the next day
-	f.returns("GET /v1/friends", map[string]any{"friends": []any{friend}, "next_cursor": nil})
-	p := newPage(t, phone)
-	p.signIn(f.URL+"/#/friends", fakeToken())
-	p.until("the day is there", "document.querySelector('.since')?.textContent === 'Friends since Nov 1'")
-}
-
 // The history shows the week, the month and the streak as the API adds them up, and no figure twice.
 // The goal that somebody chooses is kept.
 func TestDemoSummary(t *testing.T) {

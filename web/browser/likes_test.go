@@ -1,17 +1,13 @@
 package browser
 
 import (
-	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
 	"stepboard/internal/testenv"
-	"stepboard/models"
 )
 
 // fakeLikes holds the likes of a fake service: what each user's score has, without the
@@ -171,99 +167,5 @@ func TestLikers(t *testing.T) {
 	p.until("the hearts are there", heart("2")+" === 'false  Like User 2, 0 likes'")
 	if eval[bool](p, own+" !== null") {
 		t.Error("the viewer's row has a heart without likes")
-	}
-}
-
-// In the demo people like each other, and the page shows what the API returns.
-func TestDemoLikes(t *testing.T) {
-	t.Parallel()
-	testenv.Sometimes(t)
-	base, people := startDemo(t)
-	me := people[0]
-	p := newPage(t, phone)
-	p.open(base)
-	ranked := func() map[string]models.RankedEntry {
-		entries := map[string]models.RankedEntry{}
-		for _, e := range rankingOf(t, base, me.Token, "?include=likes").Entries {
-			entries[string(e.User)] = e
-		}
-		return entries
-	}
-	before := ranked()
-	if *before[me.UserID].Likes == 0 {
-		t.Error("nobody likes the first person's steps")
-	}
-	var friend string
-	for _, user := range slices.Sorted(maps.Keys(before)) {
-		if user != me.UserID && !*before[user].Liked {
-			friend = user
-			break
-		}
-	}
-	button := `.ranking li[data-user="` + friend + `"] .heart`
-	p.click(button)
-	p.until("the heart is filled", `document.querySelector('`+button+`').getAttribute('aria-pressed') === 'true'`)
-	testenv.Eventually(t, "the API has the like", func() bool { return *ranked()[friend].Liked })
-
-	p.click(".ranking .own .heart")
-	p.until("the list is there", "document.querySelectorAll('dialog .person').length > 0")
-	var answer struct{ Likes []person }
-	callAPI(t, me.Token, http.MethodGet, base+"/v1/boards/steps/likes/"+me.UserID, nil, &answer)
-	shown := eval[string](p, "[...document.querySelectorAll('dialog .name')].map((e) => e.textContent).join()")
-	names := make([]string, len(answer.Likes))
-	for i, liker := range answer.Likes {
-		names[i] = liker.Nickname
-	}
-	// More likes may have been given since the list was opened.
-	if !strings.HasSuffix(strings.Join(names, ","), shown) {
-		t.Errorf("%q are shown of %q", shown, names)
-	}
-}
-
-// The demo receives its own webhooks, and the page lists them.
-func TestDemoWebhooks(t *testing.T) {
-	t.Parallel()
-	testenv.Sometimes(t)
-	base, people := startDemo(t)
-	res, err := http.Post(base+"/demo/webhooks", "application/json", strings.NewReader(`{"type":"forged"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusUnauthorized {
-		t.Errorf("a message without a signature is %d", res.StatusCode)
-	}
-	p := newPage(t, phone)
-	p.open(base + "/#/webhooks")
-	friends := rankingOf(t, base, people[0].Token, "?include=likes")
-	others := slices.DeleteFunc(friends.Entries, func(e models.RankedEntry) bool {
-		return string(e.User) == people[0].UserID || *e.Liked
-	})
-	// The page shows the last ten likes. As long as those with which the demo begins arrive, a
-	// like may be gone before the page asks again, so another one follows when the page has.
-	var given []string
-	seen := "nothing"
-	testenv.Eventually(t, "a like arrives", func() bool {
-		shown := eval[string](p, "[...document.querySelectorAll('.webhook code')].map((e) => e.textContent).join()")
-		if slices.ContainsFunc(given, func(data string) bool { return strings.Contains(shown, data) }) {
-			return true
-		}
-		if shown != seen && len(given) < len(others) {
-			seen = shown
-			friend := string(others[len(given)].User)
-			callAPI(t, people[0].Token, http.MethodPut, base+"/v1/boards/steps/likes/"+strings.ReplaceAll(friend, "|", "%7C"), nil, nil)
-			data := testenv.Must(json.Marshal(map[string]any{"board": "steps", "date": friends.Date, "from": people[0].UserID, "to": friend}))
-			given = append(given, `"data":`+string(data))
-		}
-		return false
-	})
-	p.until("friend requests have arrived", "[...document.querySelectorAll('.webhook b')].some((e) => e.textContent === 'friend.requested')")
-	p.until("results have arrived", "[...document.querySelectorAll('.webhook b')].some((e) => e.textContent === 'board.final')")
-	if text := eval[string](p, "document.body.textContent"); strings.Contains(text, "forged") {
-		t.Error("a message without a signature is shown")
-	}
-	for _, v := range []viewport{narrow, phone, desktop} {
-		p.emulate(v)
-		p.checkLayout("webhooks")
-		p.screenshot(fmt.Sprintf("webhooks-%d", v.width))
 	}
 }

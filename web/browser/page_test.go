@@ -289,14 +289,14 @@ func TestOldBoard(t *testing.T) {
 	p.ignoreFaults("503")
 }
 
-// A friend's name is shown on an address that was opened directly, and people can
-// see their own number.
+// A friend's name is shown on an address that was opened directly, and people can see their own
+// number. The day since when two people are friends is the one in the board's time zone.
 func TestNamesAndNumbers(t *testing.T) {
 	t.Parallel()
 	testenv.Sometimes(t)
 	f := newFakeService(t, false)
 	friend := entry(10, 1, 1)
-	friend["since"] = "2026-01-01T00:00:00Z"
+	friend["since"] = "2026-10-31T23:30:00.000Z" // in Shanghai it is the next day
 	f.returns("GET /v1/friends", map[string]any{"friends": []any{friend}, "next_cursor": nil})
 	f.returns("GET /v1/boards/steps/history", map[string]any{"entries": []any{}, "partial": false})
 	p := newPage(t, phone)
@@ -304,6 +304,7 @@ func TestNamesAndNumbers(t *testing.T) {
 	p.until("the friend's name is there", "document.querySelector('h1 .name')?.textContent === 'User 10'")
 	p.goTo("#/friends")
 	p.until("the own number is there", "document.querySelector('.ask .hint b')?.textContent === '1'")
+	p.until("the day of the friendship is there", "document.querySelector('.since')?.textContent === 'Friends since Nov 1'")
 	p.screenshot("own-number-390")
 
 	// Pictures tell people without a name apart.

@@ -48,6 +48,7 @@ func screensOf(t *testing.T, base string, me person) []screen {
 	ownHeart := "document.querySelector('.ranking .own .heart') !== null"
 	profile := "!!document.querySelector('#nickname')?.value && document.querySelectorAll('.privacy .person').length > 0"
 	members := "document.querySelectorAll('.person').length > 3"
+	webhooks := "['friend.requested', 'like.given', 'board.final'].every((type) => [...document.querySelectorAll('.webhook b')].some((e) => e.textContent === type))"
 	return []screen{
 		{name: "today", hash: "#/", ready: rankingShown + " && " + ownHeart},
 		{name: "likers", hash: "#/", ready: ownHeart, open: []string{".ranking .own .heart"}},
@@ -76,7 +77,7 @@ func screensOf(t *testing.T, base string, me person) []screen {
 		{name: "profile", hash: "#/me", ready: profile},
 		{name: "phones", hash: "#/me/phones", ready: "document.querySelectorAll('.how li').length === 12"},
 		{name: "delete", hash: "#/me", ready: profile, open: []string{"#delete"}},
-		{name: "webhooks", hash: "#/webhooks", ready: "document.querySelector('.webhook') !== null"},
+		{name: "webhooks", hash: "#/webhooks", ready: webhooks},
 		{name: "missing", hash: "#/day/rubbish", ready: "document.querySelector('main .notice') !== null"},
 	}
 }

@@ -203,6 +203,17 @@ func TestServePast(t *testing.T) {
 	}
 	p.goTo("#/history")
 	p.until("the days are shown", "document.querySelectorAll('.past li').length === "+strconv.Itoa(days))
+	type score struct {
+		Date  string
+		Score int64
+	}
+	var history struct{ Entries []score }
+	callAPI(t, me, http.MethodGet, base+"/v1/boards/steps/history", nil, &history)
+	shown := eval[[]score](p, `[...document.querySelectorAll('.past li')].map((li) => ({
+		Date: li.querySelector('a')?.getAttribute('href').slice(-10) ?? '', Score: Number(li.querySelector('.score').textContent.replace(/,/g, '')) }))`)
+	if diff := cmp.Diff(history.Entries, shown); diff != "" {
+		t.Errorf("the history: -API +page:\n%s", diff)
+	}
 	p.until("the chart is drawn", "document.querySelector('.plot canvas') !== null")
 	p.goTo("#/day/" + daysAgo(t, today, 300))
 	p.until("a day without steps says so", "document.querySelector('.list .notice h2')?.textContent === '这一天没有数据'")

@@ -107,8 +107,8 @@ func TestDemoSpans(t *testing.T) {
 	p.waitForRanking(base, me)
 }
 
-// The challenge of a group is among the periods of its rankings. The owner sets and
-// removes it.
+// A group is ranked like friends, also on past days. Its challenge is among the periods of its rankings. The owner
+// sets and removes it.
 func TestDemoChallenge(t *testing.T) {
 	t.Parallel()
 	testenv.Sometimes(t)
@@ -124,6 +124,18 @@ func TestDemoChallenge(t *testing.T) {
 	p.until("the challenge is among the periods", "document.querySelectorAll('.side .segments button').length === 4")
 	p.checkLayout("a group with a challenge")
 	p.screenshot("group-challenge-390")
+	if shown := eval[string](p, "document.querySelector('main').textContent"); strings.Contains(shown, "Spring walk") {
+		t.Errorf("a group that takes no part in a competition shows %s", shown)
+	}
+	today := *rankingOf(t, base, me.Token, "").Date
+	day := daysAgo(t, today, 6)
+	p.click(`.strip a[href="#/groups/` + walkers.GroupID + `/day/` + day + `"]`)
+	p.until("the day is final", "document.querySelector('.hero .pill.final') !== null && "+rankingShown)
+	var past models.Ranking
+	callAPI(t, me.Token, http.MethodGet, base+"/v1/boards/steps/groups/"+walkers.GroupID+"?date="+day, nil, &past)
+	if diff := cmp.Diff(rowsOf(past), p.rows()); diff != "" {
+		t.Errorf("a past day of the group: -API +page:\n%s", diff)
+	}
 	p.choose(4)
 	p.until("the challenge is there", "location.hash.endsWith('/challenge') && "+rankingShown)
 	p.until("it says how long it goes on", "document.querySelector('.about .pill.live')?.textContent.trim() === '5 days left'")
@@ -137,7 +149,6 @@ func TestDemoChallenge(t *testing.T) {
 	p.until("the group's week is there", "location.hash === '#/groups/"+walkers.GroupID+"/week' && "+rankingShown)
 
 	// The first person owns the family.
-	today := *rankingOf(t, base, me.Token, "").Date
 	p.goTo("#/groups/" + family.GroupID + "/members")
 	p.until("the form is there", "document.querySelector('#challenge-from') !== null")
 	set := func(from, to string) {
