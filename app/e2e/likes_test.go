@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,31 +32,6 @@ func (s *server) likesOf(viewer models.UserID, path string) []string {
 		lines = append(lines, line)
 	}
 	return lines
-}
-
-// likers returns those who like a score, from all pages.
-func (s *server) likers(viewer models.UserID, path string, limit int) (list []string) {
-	s.t.Helper()
-	next := ""
-	for {
-		var page struct {
-			Likes []struct {
-				User     string    `json:"user_id"`
-				Nickname string    `json:"nickname"`
-				Avatar   string    `json:"avatar_url"`
-				At       time.Time `json:"liked_at"`
-			} `json:"likes"`
-			Next *string `json:"next_cursor"`
-		}
-		s.want(s.as(viewer, "GET", fmt.Sprintf("%s?limit=%d%s", path, limit, next), nil), 200, &page)
-		for _, l := range page.Likes {
-			list = append(list, l.User)
-		}
-		if page.Next == nil {
-			return list
-		}
-		next = "&cursor=" + *page.Next
-	}
 }
 
 // newLikes starts a service with ann, who has the friends ben and eve, and a group with cho.
@@ -132,40 +106,4 @@ func TestLikesNeedDays(t *testing.T) {
 	}
 	s.refuse(s.as("ann", "GET", "/v1/boards/active/friends?include=likes", nil), 409, models.CodeBoardKind)
 	s.refuse(s.as("ann", "GET", "/v1/boards/steps/friends?include=cats", nil), 422, models.CodeValidationFailed)
-}
-
-// A person who likes a day many times at once likes it once, and many may like one day.
-func TestLikesAtOnce(t *testing.T) {
-	t.Parallel()
-	env := testenv.Real(t)
-	backend := newBackend(t)
-	s := newServer(t, env, backend.use)
-	const people = 40
-	ids := make([]string, people)
-	for i := range ids {
-		ids[i] = fmt.Sprintf("%q", fmt.Sprint("p", i))
-	}
-	s.want(s.service("PUT", "/v1/users/ann/friends", `{"friend_ids":[`+strings.Join(ids, ",")+`]}`), 200, nil)
-	s.uploadDay(models.DateOf(testenv.Noon), map[models.UserID]int{"ann": 3})
-	var calling sync.WaitGroup
-	for i := range people {
-		for range 3 {
-			calling.Go(func() {
-				a := s.as(models.UserID(fmt.Sprint("p", i)), "PUT", "/v1/boards/steps/likes/ann", nil)
-				if a.status != 204 {
-					t.Errorf("p%d: %d %s", i, a.status, a.body)
-				}
-			})
-		}
-	}
-	testenv.Wait(t, "the calls end", &calling)
-	s.check("likes", s.likesOf("ann", "/v1/boards/steps/friends?include=likes")[0], fmt.Sprint("ann ", people))
-	listed := s.likers("ann", "/v1/boards/steps/likes/ann", 7)
-	slices.Sort(listed)
-	if n := len(slices.Compact(listed)); n != people || n != len(listed) {
-		t.Errorf("%d people are listed, %d of them different", len(listed), n)
-	}
-	if n := len(backend.received(t, models.OutcomeLikeGiven, people)); n != people {
-		t.Errorf("%d webhooks", n)
-	}
 }
