@@ -217,29 +217,6 @@ func TestFriendLimit(t *testing.T) {
 	})
 }
 
-// A replacement removes the requests between new friends.
-func TestReplaceRemovesRequests(t *testing.T) {
-	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
-		service := newService(t, env)
-		exist(t, env, 1, 2, 3)
-		for _, to := range []models.RowID{2, 3} {
-			if _, _, err := service.SendRequest(t.Context(), 1, to); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := service.Replace(t.Context(), 1, []models.RowID{2}); err != nil {
-			t.Fatal(err)
-		}
-		for user, want := range map[models.RowID]int{1: 1, 2: 0, 3: 1} {
-			requests, err := service.Requests(t.Context(), user, time.Time{}, 0, 10)
-			if err != nil || len(requests) != want {
-				t.Errorf("user %v has requests %v, %v, want %d", user, requests, err, want)
-			}
-		}
-	})
-}
-
 func TestPages(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {

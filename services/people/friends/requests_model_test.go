@@ -187,7 +187,7 @@ func must(t *rapid.T, err error) {
 }
 
 var modelSteps = []string{
-	"send", "send", "send", "decline", "decline", "accept", "remove", "import", "wait", "forget",
+	"send", "send", "send", "decline", "decline", "accept", "remove", "import", "replace", "wait", "forget",
 	"block", "unblock",
 }
 
@@ -224,6 +224,12 @@ func TestRequestsAgreeWithAModel(t *testing.T) {
 				case "import":
 					_, _, err := s.Import(t.Context(), []models.Edge{{A: a, B: b}})
 					must(rt, err)
+					m.befriend(a, b)
+				case "replace":
+					must(rt, s.Replace(t.Context(), a, []models.RowID{b}))
+					for _, user := range people {
+						m.remove(a, user)
+					}
 					m.befriend(a, b)
 				case "wait":
 					env.Clock.Advance(rapid.SampledFrom([]time.Duration{time.Millisecond, 10 * time.Hour, day, 4 * day, week}).Draw(rt, "time"))

@@ -2,7 +2,6 @@ package nearcache_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"sync"
@@ -89,50 +88,6 @@ func (r *replica) holds(what string, user models.RowID, composite models.Composi
 		got, _, ok := r.held(user)
 		return ok && got[0] == composite
 	})
-}
-
-// A process sees its own writes at once, and those of others in every answer that is
-// proven for a later moment. What was there before is copied.
-func TestWritesOfTwoProcesses(t *testing.T) {
-	t.Parallel()
-	for _, shards := range []int{1, 3} {
-		t.Run(fmt.Sprint(shards, " shards"), func(t *testing.T) {
-			t.Parallel()
-			env, bucket := testenv.Real(t), streamed(shards)
-			old := board.NewStore(env.Redis, env.Keys, env.Clock.Now, nil)
-			var raises []models.Raise
-			for user := models.RowID(1); user <= 2500; user++ {
-				raises = append(raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: user, Composite: 10}})
-			}
-			if _, err := old.RaiseAll(t.Context(), raises); err != nil {
-				t.Fatal(err)
-			}
-			a, b := newReplica(t, env, env.Redis, bucket), newReplica(t, env, env.Redis, bucket)
-			for _, r := range []*replica{a, b} {
-				r.holds("the copy is complete", 2500, 10)
-			}
-			for composite := models.Composite(11); composite < 25; composite++ {
-				user := models.RowID(1 + composite%7)
-				if !a.raise(t.Context(), user, composite) {
-					t.Fatal("Redis did not respond")
-				}
-				acknowledged := time.Now()
-				if got, _, ok := a.held(user); ok && got[0] != composite {
-					t.Errorf("its own write is %d, want %d", got[0], composite)
-				}
-				testenv.Eventually(t, "the other process can prove that it has the write", func() bool {
-					got, asOf, ok := b.held(user)
-					if ok && asOf.After(acknowledged) && got[0] != composite {
-						t.Fatalf("the other process has %d, want %d", got[0], composite)
-					}
-					return ok && asOf.After(acknowledged)
-				})
-			}
-			if got, _, ok := b.held(2600); !ok || got[0] != 0 {
-				t.Errorf("a user without a score has %v, %v", got, ok)
-			}
-		})
-	}
 }
 
 // A process whose connection hangs, or is cut, can't prove anything, so that Redis is
