@@ -324,7 +324,7 @@ func (s *twoBoards) correct(user models.UserID, day models.Date, score *int64) (
 // archived days, with corrections, after imports, in exports and in outcomes.
 func TestLapsMirrorSteps(t *testing.T) {
 	t.Parallel()
-	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+	testenv.LocalOrEach(t, func(t *testing.T, env *testenv.Env) {
 		backend := newBackend(t)
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)

@@ -95,6 +95,14 @@ func Each(t *testing.T, test func(*testing.T, *Env)) {
 	})
 }
 
+// LocalOrEach runs a test with a data folder, and in its turn with real servers, too: see Forms.
+func LocalOrEach(t *testing.T, test func(*testing.T, *Env)) {
+	t.Helper()
+	for _, open := range Forms(t, 1, []func(testing.TB) *Env{Real, Local}) {
+		test(t, open(t))
+	}
+}
+
 // newFolder returns the files of a new data folder. Making its schema would be half of the work of
 // many tests.
 var newFolder = sync.OnceValue(func() map[string][]byte {

@@ -325,7 +325,7 @@ func TestKeyboardAlone(t *testing.T) {
 	base, people := startDemo(t)
 	check := func(p *page, prefix string, screens []screen) {
 		p.reduceMotion()
-		for _, s := range testenv.Forms(p.t, len(screens)/4, screens) {
+		for _, s := range testenv.Forms(p.t, len(screens)/6, screens) {
 			p.showScreen(s)
 			p.checkKeyboard(prefix + s.name)
 			p.leaveDialog(s)

@@ -71,7 +71,7 @@ func TestTokenInTheAddress(t *testing.T) {
 // People see their name and edit their profile; errors are shown beside their field.
 func TestProfile(t *testing.T) {
 	t.Parallel()
-	for language, texts := range map[string]map[string]string{
+	wrong := map[string]map[string]string{
 		"en-US": {
 			"nickname": "A name has 1 to 64 characters that can be seen.",
 			"avatar":   "This is not the address of a picture, such as https://example.com/me.png.",
@@ -82,7 +82,9 @@ func TestProfile(t *testing.T) {
 			"avatar":   "这不是图片地址，正确的例子：https://example.com/me.png。",
 			"form":     "服务暂时无法响应，正在重试。",
 		},
-	} {
+	}
+	for _, language := range testenv.Forms(t, 1, []string{"en-US", "zh-CN"}) {
+		texts := wrong[language]
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			f := newFakeService(t, false)

@@ -141,7 +141,7 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	shown := ""
-	for _, form := range testenv.Forms(t, 3*len(screens), forms) {
+	for _, form := range testenv.Forms(t, 2*len(screens), forms) {
 		s := form.screen
 		if shown != s.name {
 			p.goTo(s.hash)

@@ -269,7 +269,6 @@ func TestComesBack(t *testing.T) {
 		p.open(f.URL)
 		p.until("the last ranking is shown, "+name, kept)
 		p.screenshot("demo-away-390")
-		p.checkAccess("the page without a connection")
 		back()
 		p.until("the page comes back "+name, live)
 	}
@@ -278,6 +277,7 @@ func TestComesBack(t *testing.T) {
 	p.open("about:blank")
 	p.open(f.URL)
 	p.until("the last ranking is shown without a network", kept)
+	p.checkAccess("the page without a connection")
 	f.leave(false)
 	p.onLine(true)
 	p.until("the page comes back with the network", live)

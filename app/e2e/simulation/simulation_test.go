@@ -271,7 +271,7 @@ func TestSoakSimulation(t *testing.T) {
 	t.Parallel()
 	whole := number(t, "SIM_SHORTEST", 1) == 1 // otherwise one failing seed is enough
 	t.Cleanup(abandoned.Wait)
-	for _, seeds := range chosen(t, []seedsOf{{onFile, 6, 4, 2000}, {onServers, 3, 2, 1000}}) {
+	for _, seeds := range chosen(t, []seedsOf{{onFile, 4, 4, 2000}, {onServers, 2, 2, 1000}}) {
 		t.Run(seeds.store, func(all *testing.T) {
 			for i, seed := range seeds.list(t) {
 				all.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
