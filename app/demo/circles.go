@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 
-	"stepboard/app"
 	"stepboard/models"
 	"stepboard/services/boards/corrections"
 	"stepboard/services/people/groups"
@@ -34,7 +33,7 @@ const firstRole = 5
 func (p *people) chooseRoles() *roles {
 	found := p.friendsBySteps(0)
 	n := len(found)
-	if n < 3 || len(p.ids) < 4*smallWorldNeighbours {
+	if n < 3 || p.few() {
 		return nil
 	}
 	outer := slices.Concat(found[:n/3-1], found[n*2/3+1:])
@@ -52,6 +51,9 @@ func (p *people) chooseRoles() *roles {
 	r.lowered, r.excluded = rest[0], rest[1]
 	return r
 }
+
+// few reports whether there are so few people that many know everybody.
+func (p *people) few() bool { return len(p.ids) < 4*smallWorldNeighbours }
 
 // friendsBySteps returns the positions of a person's friends, by their steps when the demo
 // begins, the fewest first.
@@ -72,50 +74,46 @@ func (p *people) friendsBySteps(position int) []int {
 }
 
 // assignRoles hides, mutes, blocks and corrects the people with roles.
-func (p *people) assignRoles(ctx context.Context, a *app.App) error {
-	r := p.chooseRoles()
+func (s *simulation) assignRoles(ctx context.Context) error {
+	r := s.chooseRoles()
 	if r == nil {
 		return nil
 	}
-	me := p.ids[0]
-	if _, _, err := a.Friends.SendRequest(ctx, p.ids[r.blocked], me); err != nil {
+	me, today := s.ids[0], s.walkDay.day
+	if _, _, err := s.app.Friends.SendRequest(ctx, s.ids[r.blocked], me); err != nil {
 		return err
 	}
-	if err := a.Privacy.SetHidden(ctx, p.ids[r.hidden], true); err != nil {
+	if err := s.app.Privacy.SetHidden(ctx, s.ids[r.hidden], true); err != nil {
 		return err
 	}
 	for kind, position := range map[models.ChoiceKind]int{
 		models.HiddenFrom: r.hiddenFrom, models.Muted: r.muted, models.Blocked: r.blocked,
 	} {
-		if err := a.Privacy.Choose(ctx, me, kind, p.ids[position]); err != nil {
+		if err := s.app.Privacy.Choose(ctx, me, kind, s.ids[position]); err != nil {
 			return err
 		}
 	}
-	today := p.walkDay.day
-	if err := p.halve(ctx, a, me, today-1); err != nil {
+	if err := s.halve(ctx, me, today-1); err != nil {
 		return err
 	}
-	if err := p.halve(ctx, a, p.ids[r.lowered], today); err != nil {
+	if err := s.halve(ctx, s.ids[r.lowered], today); err != nil {
 		return err
 	}
-	_, err := a.Corrections.Create(ctx, corrections.Request{
-		Board: stepsBoard, User: p.ids[r.excluded], Kind: models.CorrectionExclude,
+	_, err := s.app.Corrections.Create(ctx, corrections.Request{
+		Board: stepsBoard, User: s.ids[r.excluded], Kind: models.CorrectionExclude,
 		Reason: "Steps were entered by hand", Actor: demoOperator,
 	})
 	return err
 }
 
-// demoOperator is the actor of the demo's corrections.
-const demoOperator = "operator"
-
 // halve corrects a person's score of a day to half of it.
-func (p *people) halve(ctx context.Context, a *app.App, user models.UserID, day models.Date) error {
-	reported, err := a.Ranking.Me(ctx, ranking.Query{Board: stepsBoard, Viewer: user, Date: &day})
+func (s *simulation) halve(ctx context.Context, user models.UserID, day models.Date) error {
+	reported, err := s.app.Ranking.Me(ctx, ranking.Query{Board: stepsBoard, Viewer: user, Date: &day})
 	if err != nil || reported.Score == nil {
 		return err
 	}
 	half := *reported.Score / 2
-	_, err = a.Corrections.Create(ctx, corrections.Request{
+	_, err = s.app.Corrections.Create(ctx, corrections.Request{
 		Board: stepsBoard, Date: &day, User: user, Kind: models.CorrectionSet, Score: &half, Message: "These steps look like a shaken phone. Write to us if you walked them.",
 		Reason: "The phone was shaken", Actor: demoOperator,
 	})
@@ -141,39 +139,39 @@ const competitionBegan, competitionLeft, competitionCap = 13, 7, 30_000
 // circles returns the demo's groups. The first person is in all of them, and owns the
 // first one.
 func (p *people) circles() []circle {
-	list := []circle{{name: "Family", competes: true}, {name: "Office", owner: 5, members: []int{0}, competes: true}, {name: "Walkers", owner: 12, members: []int{0}, challenge: true}}
-	for position := 1; position < min(len(p.ids), 2*offeredPeople); position++ {
-		if position <= 4 {
-			list[0].members = append(list[0].members, position)
+	family, office, walkers := circle{name: "Family", competes: true}, circle{name: "Office", owner: 5, competes: true}, circle{name: "Walkers", owner: 12, challenge: true}
+	for position := range min(len(p.ids), 2*offeredPeople) {
+		if position > 0 && position <= 4 {
+			family.members = append(family.members, position)
 		}
-		if position > 5 && position < offeredPeople {
-			list[1].members = append(list[1].members, position)
+		if position == 0 || position > office.owner && position < offeredPeople {
+			office.members = append(office.members, position)
 		}
-		if position != 12 && position%2 == 0 {
-			list[2].members = append(list[2].members, position)
+		if position != walkers.owner && position%2 == 0 {
+			walkers.members = append(walkers.members, position)
 		}
 	}
-	return slices.DeleteFunc(list, func(c circle) bool { return c.owner >= len(p.ids) })
+	return slices.DeleteFunc([]circle{family, office, walkers}, func(c circle) bool { return c.owner >= len(p.ids) })
 }
 
 // makeGroups makes the demo's groups, whose members join by invite code, and lets some of them compete.
-func (p *people) makeGroups(ctx context.Context, a *app.App) error {
-	today := p.walkDay.day
+func (s *simulation) makeGroups(ctx context.Context) error {
+	today := s.walkDay.day
 	competition := teams.Definition{
 		ID: "spring-walk", Board: stepsBoard, Name: "Spring walk", First: today - competitionBegan, Last: today + competitionLeft,
 		Cap: competitionCap, Measure: models.MeasureScore, Team: models.TeamMean,
 	}
-	for _, c := range p.circles() {
+	for _, c := range s.circles() {
 		settings := groups.Settings{Name: c.name}
 		if c.challenge {
 			settings.Challenge = &groups.Challenge{From: today - challengeBegan, To: today + challengeLeft}
 		}
-		group, err := a.Groups.Create(ctx, p.ids[c.owner], settings)
+		group, err := s.app.Groups.Create(ctx, s.ids[c.owner], settings)
 		if err != nil {
 			return err
 		}
 		for _, position := range c.members {
-			if _, err := a.Groups.Join(ctx, p.ids[position], *group.InviteCode); err != nil {
+			if _, err := s.app.Groups.Join(ctx, s.ids[position], *group.InviteCode); err != nil {
 				return err
 			}
 		}
@@ -181,6 +179,6 @@ func (p *people) makeGroups(ctx context.Context, a *app.App) error {
 			competition.Groups = append(competition.Groups, group.ID)
 		}
 	}
-	_, err := a.Teams.Put(ctx, competition)
+	_, err := s.app.Teams.Put(ctx, competition)
 	return err
 }

@@ -48,7 +48,8 @@ func TestDemoRoles(t *testing.T) {
 // The first person meets every state that a user can be in.
 func TestDemoCircles(t *testing.T) {
 	t.Parallel()
-	a, p := populatedApp(t, testenv.Local(t), 400)
+	s := populated(t, testenv.Local(t), 400)
+	a, p := s.app, s.people
 	r, me, today := p.chooseRoles(), p.ids[0], p.walkDay.day
 	ranked := testenv.Must(a.Ranking.Friends(t.Context(), ranking.Query{Board: stepsBoard, Viewer: me, Limit: 200}))
 	isRanked := func(position int) bool {

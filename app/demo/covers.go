@@ -8,16 +8,13 @@ import (
 	"strings"
 
 	"github.com/gin-gonic/gin"
-
-	"stepboard/models"
 )
 
 // coverPath is where the pictures are that people have as covers, by position.
 const coverPath = "/demo/covers/"
 
-// coverOf returns the address of a person's cover. Every fourth person has none.
-func (p *people) coverOf(id models.UserID) string {
-	position := p.positions[id]
+// coverOf returns the address of the cover of the person at a position. Every fourth person has none.
+func (p *people) coverOf(position int) string {
 	if p.base == "" || position%4 == 3 {
 		return ""
 	}
@@ -27,7 +24,7 @@ func (p *people) coverOf(id models.UserID) string {
 // showCover serves a cover.
 func (s *simulation) showCover(c *gin.Context) {
 	position, err := strconv.Atoi(c.Param("position"))
-	if err != nil || position < 0 || position >= len(s.people.ids) {
+	if err != nil || position < 0 || position >= len(s.ids) {
 		c.AbortWithStatus(http.StatusNotFound)
 		return
 	}

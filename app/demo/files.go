@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"time"
 
 	"stepboard/models"
 	"stepboard/services/operations/importer"
@@ -37,8 +36,7 @@ func atLine(number int, err error) error { return fmt.Errorf("line %d: %w", numb
 
 // readGraph reads friendships between users numbered from 0.
 func (p *people) readGraph(ctx context.Context, in io.Reader) error {
-	numbers := make(map[int]bool)
-	edges := newEdgeSet()
+	befriend, numbers := p.befriender(), make(map[int]bool)
 	err := importer.EachEdge(ctx, in, importer.EdgesOptions{}, func(line int, e friends.Edge, bad error) error {
 		if errors.Is(bad, importer.ErrOneWay) {
 			return nil
@@ -46,16 +44,16 @@ func (p *people) readGraph(ctx context.Context, in io.Reader) error {
 		if bad != nil && !errors.Is(bad, importer.ErrSelf) { // somebody without friends lives here, too
 			return atLine(line, bad)
 		}
-		a, err := personNumber(e.A)
-		if err != nil {
-			return atLine(line, err)
+		var pair [2]models.UserID
+		for i, text := range []models.UserID{e.A, e.B} {
+			n, err := strconv.ParseUint(string(text), 10, 32)
+			if err != nil {
+				return atLine(line, fmt.Errorf("%q is not a user number", text))
+			}
+			number := int(n) + 1 // people are numbered from 1
+			numbers[number], pair[i] = true, idOf(number)
 		}
-		b, err := personNumber(e.B)
-		if err != nil {
-			return atLine(line, err)
-		}
-		edges.add(idOf(a), idOf(b))
-		numbers[a], numbers[b] = true, true
+		befriend(pair[0], pair[1])
 		if len(numbers) > maxPeople {
 			return fmt.Errorf("more than %d people are too many for a demo", maxPeople)
 		}
@@ -64,48 +62,33 @@ func (p *people) readGraph(ctx context.Context, in io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if len(edges.list) == 0 {
+	if len(p.edges) == 0 {
 		return errors.New("the file has no friendships")
 	}
-	p.edges = edges.list
 	for _, number := range slices.Sorted(maps.Keys(numbers)) {
 		p.ids = append(p.ids, idOf(number))
 	}
 	return nil
 }
 
-// personNumber returns the number, from 1, of a person whom a graph numbers from 0.
-func personNumber(text models.UserID) (int, error) {
-	n, err := strconv.ParseUint(string(text), 10, 32)
-	if err != nil {
-		return 0, fmt.Errorf("%q is not a user number", text)
-	}
-	return int(n) + 1, nil
-}
-
-// hourOfSteps is one row of a file of steps.
-type hourOfSteps struct {
-	start time.Time
-	steps int64
-}
-
 // readHours reads a file of steps with hours. Each user of the file, by
 // id, becomes a walking pattern.
 func (p *people) readHours(ctx context.Context, in io.Reader) error {
-	byUser := make(map[models.UserID][]hourOfSteps)
+	byUser := make(map[models.UserID]map[models.Date][24]float64)
 	err := importer.EachSteps(ctx, in, importer.StepsOptions{}, func(l importer.StepsLine, bad error) error {
-		if errors.Is(bad, importer.ErrNoSteps) {
+		switch {
+		case errors.Is(bad, importer.ErrNoSteps):
 			return nil
-		}
-		if bad != nil {
+		case bad != nil:
 			return atLine(l.Number, bad)
-		}
-		if !l.Hourly {
+		case !l.Hourly:
 			return errors.New("the file has days: a demo needs hours, in the columns Id, ActivityHour and StepTotal")
+		case byUser[l.User] == nil:
+			byUser[l.User] = make(map[models.Date][24]float64)
 		}
-		// A day of a demo has 24 hours, as every day has in UTC.
-		start := l.Date.UTC().Add(time.Duration(l.Hour) * time.Hour)
-		byUser[l.User] = append(byUser[l.User], hourOfSteps{start, l.Steps})
+		day := byUser[l.User][l.Date]
+		day[l.Hour] += float64(l.Steps)
+		byUser[l.User][l.Date] = day
 		return nil
 	})
 	if err != nil {
@@ -115,30 +98,17 @@ func (p *people) readHours(ctx context.Context, in io.Reader) error {
 		return errors.New("the file has no steps")
 	}
 	for _, user := range slices.Sorted(maps.Keys(byUser)) {
-		hours, err := wholeDays(byUser[user])
-		if err != nil {
-			return fmt.Errorf("user %v: %w", user, err)
+		dates := slices.Sorted(maps.Keys(byUser[user]))
+		first, last := dates[0], dates[len(dates)-1]
+		if days := last - first + 1; days > maxDays {
+			return fmt.Errorf("user %v: %d days lie between the first hour and the last: a demo takes %d", user, days, maxDays)
+		}
+		var hours []float64 // those without a row have no steps
+		for date := first; date <= last; date++ {
+			day := byUser[user][date]
+			hours = append(hours, day[:]...)
 		}
 		p.addPattern(hours)
 	}
 	return nil
-}
-
-// wholeDays returns the steps of each hour from the first row's midnight to the
-// end of the last row's day. Rows may come in any order; hours without a row
-// have no steps.
-func wholeDays(rows []hourOfSteps) ([]float64, error) {
-	byTime := func(a, b hourOfSteps) int { return a.start.Compare(b.start) }
-	first, last := slices.MinFunc(rows, byTime).start, slices.MaxFunc(rows, byTime).start
-	const day = 24 * time.Hour
-	midnight := first.Truncate(day)
-	days := int(last.Sub(midnight)/day) + 1
-	if days > maxDays {
-		return nil, fmt.Errorf("%d days lie between the first hour and the last: a demo takes %d", days, maxDays)
-	}
-	hours := make([]float64, 24*days)
-	for _, row := range rows {
-		hours[row.start.Sub(midnight)/time.Hour] += float64(row.steps)
-	}
-	return hours, nil
 }

@@ -12,18 +12,15 @@ import (
 func TestDemoLaps(t *testing.T) {
 	t.Parallel()
 	env := testenv.Local(t)
-	a, p := populatedApp(t, env, 60)
-	if err := runLaps(t.Context(), a, p, env.Clock.Now()); err != nil {
-		t.Fatal(err)
-	}
-	laps := lapsRun(p, env.Clock.Now())
+	s := populated(t, env, 60)
+	laps := s.laps(env.Clock.Now())
 	best := make(map[models.UserID]models.RankedEntry)
 	for _, lap := range laps {
 		if b, ok := best[lap.User]; !ok || lap.Amount < b.Score || lap.Amount == b.Score && *lap.OccurredAt < b.ReachedAt {
 			best[lap.User] = models.RankedEntry{Score: lap.Amount, ReachedAt: *lap.OccurredAt}
 		}
 	}
-	top := testenv.Must(a.Ranking.Top(t.Context(), ranking.Query{Board: lapsBoard, Limit: 200}))
+	top := testenv.Must(s.app.Ranking.Top(t.Context(), ranking.Query{Board: lapsBoard, Limit: 200}))
 	if len(top.Entries) != len(best) || len(best) != 40 || len(laps) <= len(best) {
 		t.Fatalf("%d people are ranked, %d have run %d laps", len(top.Entries), len(best), len(laps))
 	}

@@ -16,15 +16,12 @@ import (
 // people whom the guide shows have no likes of yesterday.
 func TestDemoFirstLikes(t *testing.T) {
 	t.Parallel()
-	a, p := populatedApp(t, testenv.Local(t), 400)
-	if err := newLikes(p).giveFirst(t.Context(), a, p); err != nil {
-		t.Fatal(err)
-	}
+	s := populated(t, testenv.Local(t), 400)
 	for ago := range models.Date(2) {
-		day := p.walkDay.day - ago
+		day := s.walkDay.day - ago
 		for position := range firstRole {
-			q := ranking.Query{Board: stepsBoard, Viewer: p.ids[position], Date: &day, Limit: 100}
-			likers := testenv.Must(a.Likes.List(t.Context(), q, p.ids[position])).Likers
+			q := ranking.Query{Board: stepsBoard, Viewer: s.ids[position], Date: &day, Limit: 100}
+			likers := testenv.Must(s.app.Likes.List(t.Context(), q, s.ids[position])).Likers
 			if position == 0 && len(likers) == 0 || position > 0 && ago > 0 && len(likers) > 0 {
 				t.Errorf("%d people like the steps of person %d, %d days ago", len(likers), position, ago)
 			}

@@ -29,14 +29,6 @@ const (
 	freshSteps = 40_000
 	mostSteps  = 90_000
 
-	// One person's score of the first day is shakenScore: the phone was shaken. Nobody
-	// else's ever exceeds demoReviewAbove.
-	shakenScore     = 98_800
-	demoReviewAbove = 95_000
-	// heldScore is what another phone has counted in a car. It is above demoHoldAbove, as nothing else.
-	heldScore     = 99_900
-	demoHoldAbove = 99_000
-
 	// Each person of the small world knows this many neighbours on either side.
 	// Each friendship leads elsewhere with the probability smallWorldRewire.
 	smallWorldNeighbours = 10
@@ -63,19 +55,28 @@ type people struct {
 	rng       *rand.Rand
 	// base is the address of the demo, for the addresses of covers; empty for no covers.
 	base string
-	// board is stepsBoard, once the people are stored. walkDay is its current day, and homeDays
-	// those in the homeZones.
+
+	// Those below are set once the people are stored. rows is by position in ids, and board is
+	// stepsBoard. walkDay is its current day, and homeDays those of homeZones.
+	rows     []models.RowID
 	board    *catalog.Board
 	walkDay  walkDay
-	homeDays []walkDay
+	homeDays [len(homeZones)]walkDay
 }
 
 // newPeople returns the people of a demo, from the files that are named and
 // generated otherwise.
 func newPeople(ctx context.Context, o Options) (*people, error) {
 	p := &people{rng: rand.New(rand.NewPCG(o.Seed, o.Seed^0x9e3779b97f4a7c15))}
-	if err := p.befriend(ctx, o); err != nil {
-		return nil, err
+	switch {
+	case o.Graph != "":
+		if err := readFile(ctx, o.Graph, p.readGraph); err != nil {
+			return nil, err
+		}
+	case o.Users < 1 || o.Users > maxPeople:
+		return nil, fmt.Errorf("--users %d: must be from 1 to %d", o.Users, maxPeople)
+	default:
+		p.smallWorld(o.Users)
 	}
 	p.positions = make(map[models.UserID]int, len(p.ids))
 	for i, id := range p.ids {
@@ -94,53 +95,35 @@ func newPeople(ctx context.Context, o Options) (*people, error) {
 	return p, nil
 }
 
-// befriend sets the users and their friendships.
-func (p *people) befriend(ctx context.Context, o Options) error {
-	if o.Graph != "" {
-		return readFile(ctx, o.Graph, p.readGraph)
-	}
-	if o.Users < 1 || o.Users > maxPeople {
-		return fmt.Errorf("--users %d: must be from 1 to %d", o.Users, maxPeople)
-	}
-	for i := range o.Users {
-		p.ids = append(p.ids, idOf(i+1))
-	}
-	p.smallWorld()
-	return nil
-}
-
 // smallWorld makes friends of neighbours on a ring and leads some of the
 // friendships elsewhere (Watts and Strogatz, "Collective dynamics of
 // 'small-world' networks", Nature 393, 1998).
-func (p *people) smallWorld() {
-	n := len(p.ids)
-	edges := newEdgeSet()
+func (p *people) smallWorld(n int) {
+	for i := range n {
+		p.ids = append(p.ids, idOf(i+1))
+	}
+	befriend := p.befriender()
 	for i := range n {
 		for k := 1; k <= smallWorldNeighbours && k < n; k++ {
 			j := (i + k) % n
 			if p.rng.Float64() < smallWorldRewire {
 				j = p.rng.IntN(n)
 			}
-			edges.add(p.ids[i], p.ids[j])
+			befriend(p.ids[i], p.ids[j])
 		}
 	}
-	p.edges = edges.list
 }
 
-// edgeSet holds each friendship once, in the order of adding.
-type edgeSet struct {
-	list []friends.Edge
-	seen map[friends.Edge]bool
-}
-
-func newEdgeSet() *edgeSet { return &edgeSet{seen: make(map[friends.Edge]bool)} }
-
-// add adds a friendship, unless it is in the set or with oneself.
-func (s *edgeSet) add(a, b models.UserID) {
-	e := friends.Edge{A: min(a, b), B: max(a, b)}
-	if e.A != e.B && !s.seen[e] {
-		s.seen[e] = true
-		s.list = append(s.list, e)
+// befriender returns a function that adds a friendship, unless it has added it before or
+// it is with oneself.
+func (p *people) befriender() func(a, b models.UserID) {
+	known := make(map[friends.Edge]bool)
+	return func(a, b models.UserID) {
+		e := friends.Edge{A: min(a, b), B: max(a, b)}
+		if a != b && !known[e] {
+			known[e] = true
+			p.edges = append(p.edges, e)
+		}
 	}
 }
 
@@ -150,8 +133,8 @@ func (p *people) generatePatterns() {
 	for range generatedPatterns {
 		daily := 3000 + 9000*p.rng.Float64() + 4000*math.Abs(p.rng.NormFloat64())
 		morning, evening := 6+3*p.rng.Float64(), 16+4*p.rng.Float64()
-		day := make([]float64, 24)
 		var sum float64
+		day := make([]float64, 24)
 		for h := range day {
 			day[h] = bell(float64(h), morning, 1.5) + bell(float64(h), 12.5, 1) + 1.5*bell(float64(h), evening, 1.8) + 0.05
 			sum += day[h]
@@ -176,9 +159,9 @@ func bell(x, mean, width float64) float64 {
 	return math.Exp(-(x - mean) * (x - mean) / (2 * width * width))
 }
 
-// profile returns the public profile of a person.
-func (p *people) profile(id models.UserID) models.Profile {
-	return models.Profile{Nickname: p.names[p.positions[id]], CoverURL: p.coverOf(id)}
+// profile returns the public profile of the person at a position.
+func (p *people) profile(i int) models.Profile {
+	return models.Profile{Nickname: p.names[i], CoverURL: p.coverOf(i)}
 }
 
 // idOf returns the user id of the person with a number from 1. As those of real apps,
@@ -224,20 +207,18 @@ func (p *people) stepsBetween(position int, from, to float64) float64 {
 // overtaken. Of the middle third it chooses the friend with most room behind, as nobody
 // else should be in between.
 func (p *people) startMidTable() {
-	var friends []float64 // their steps when the demo begins, ascending
-	for _, position := range p.friendsBySteps(0) {
-		friends = append(friends, p.stepsBetween(position, 0, startHour))
-	}
+	friends := p.friendsBySteps(0)
 	if len(friends) < 2 {
 		return
 	}
+	steps := func(i int) float64 { return p.stepsAfter(friends[i], startHour) }
 	ahead := max(1, len(friends)/3)
 	for i := ahead + 1; i < len(friends)*2/3; i++ {
-		if friends[i]-friends[i-1] > friends[ahead]-friends[ahead-1] {
+		if steps(i)-steps(i-1) > steps(ahead)-steps(ahead-1) {
 			ahead = i
 		}
 	}
-	p.headStart = max(0, friends[ahead]-startGap) - p.stepsAfter(0, startHour)
+	p.headStart = max(0, steps(ahead)-startGap) - p.stepsAfter(0, startHour)
 }
 
 // dailyScore returns the score of a day with the given steps.
@@ -249,17 +230,15 @@ func dailyScore(steps float64) int64 {
 	return int64(steps)
 }
 
-// homeZone is how far a person's clock is ahead of UTC.
-type homeZone time.Duration
+// homeZones are how far the clocks of the people are ahead of UTC, in turn.
+var homeZones = [...]time.Duration{8 * time.Hour, 0, -5 * time.Hour, time.Hour, 5*time.Hour + 30*time.Minute, -8 * time.Hour}
 
-// homeZones are where the people live, in turn.
-var homeZones = []homeZone{
-	homeZone(8 * time.Hour), 0, homeZone(-5 * time.Hour), homeZone(time.Hour), homeZone(5*time.Hour + 30*time.Minute), homeZone(-8 * time.Hour),
-}
-
-// today returns the date on a clock of the zone.
-func (z homeZone) today(now time.Time) models.Date {
-	return models.DateOf(now.UTC().Add(time.Duration(z)))
+// advance moves the days of the board and of the people's homes on to now. The first time it begins them.
+func (p *people) advance(now time.Time) {
+	p.walkDay.advance(now, p.board.Today(now))
+	for i, zone := range homeZones {
+		p.homeDays[i].advance(now, models.DateOf(now.UTC().Add(zone)))
+	}
 }
 
 // homeDay returns the current day at the home of the person at a position in ids.
@@ -268,7 +247,7 @@ func (p *people) homeDay(position int) *walkDay { return &p.homeDays[position%le
 // shaken returns the position of the person whose phone was shaken: none of those whom the
 // page offers, nor a friend of the first one. It returns -1 if there are too few people.
 func (p *people) shaken() int {
-	if len(p.ids) < 4*smallWorldNeighbours {
+	if p.few() {
 		return -1
 	}
 	return len(p.ids) * 7 / 8
@@ -276,15 +255,18 @@ func (p *people) shaken() int {
 
 // walkDay finds which hours of walking belong to the current day of a board or zone.
 type walkDay struct {
-	start time.Time   // when the demo began
+	start time.Time   // when the demo began; zero before the first advance
 	day   models.Date // the current day
 	// The current day's steps lie between these hours of walking. They count from
 	// midnight in the board's time zone, or at the person's home.
 	began, now float64
 }
 
-// advance moves on to now.
+// advance moves on to now. The first time it begins the day that is today.
 func (d *walkDay) advance(now time.Time, today models.Date) {
+	if d.start.IsZero() {
+		d.start, d.day = now, today
+	}
 	d.now = startHour + float64(now.Sub(d.start))/float64(hourOfWalking)
 	if today != d.day {
 		d.day, d.began = today, d.now

@@ -80,7 +80,7 @@ func TestDemoPeopleInAnyNumber(t *testing.T) {
 	}
 }
 
-// edge returns the friendship of two people as edgeSet keeps it.
+// edge returns the friendship of two people as befriender adds it.
 func edge(a, b models.UserID) friends.Edge { return friends.Edge{A: min(a, b), B: max(a, b)} }
 
 // The people have ids of every shape, none of them twice.
@@ -239,9 +239,12 @@ func TestDemoMidnight(t *testing.T) {
 	}
 }
 
-// localApp returns the service on the test's local stores.
-func localApp(t testing.TB, env *testenv.Env, cfg config.Config) *app.App {
+// simulationOn returns a demo of a number of people on the test's local stores, with boards. Nothing is
+// stored yet.
+func simulationOn(t testing.TB, env *testenv.Env, boards []config.Board, users int) *simulation {
 	t.Helper()
+	cfg := config.Default()
+	cfg.Boards = boards
 	a, err := app.Build(context.Background(), app.Options{
 		Config: cfg, Stores: env.Stores, Clock: env.Clock.Now, Log: env.Log,
 		Verifier: auth.NewVerifier(auth.VerifierConfig{}),
@@ -255,34 +258,28 @@ func localApp(t testing.TB, env *testenv.Env, cfg config.Config) *app.App {
 			t.Error(err)
 		}
 	})
-	return a
+	p := testenv.Must(newPeople(t.Context(), Options{Users: users, Seed: 1}))
+	return &simulation{people: p, app: a, stores: env.Stores, clock: env.Clock.Now, log: env.Log, progress: noProgress{}}
 }
 
-// populatedApp returns the demo's service with a number of people and their past.
-func populatedApp(t testing.TB, env *testenv.Env, users int) (*app.App, *people) {
+// populated returns a demo of a number of people with their past.
+func populated(t testing.TB, env *testenv.Env, users int) *simulation {
 	t.Helper()
-	cfg := config.Default()
-	cfg.Boards = boards(env.Clock.Now())
-	a := localApp(t, env, cfg)
-	p := testenv.Must(newPeople(t.Context(), Options{Users: users, Seed: 1}))
-	if err := p.store(t.Context(), a, env.Clock.Now, noProgress{}); err != nil {
+	s := simulationOn(t, env, boards(env.Clock.Now()), users)
+	if err := s.store(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return a, p
+	return s
 }
 
 // A change of the graph can't be stopped, so ctx is checked before each one.
 func TestDemoMovingInIsStopped(t *testing.T) {
 	t.Parallel()
 	env := testenv.Local(t)
-	a := localApp(t, env, config.Default())
-	p, err := newPeople(t.Context(), Options{Users: 10, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := simulationOn(t, env, config.Default().Boards, 10)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	err = p.storeFriends(ctx, a, noProgress{})
+	err := s.storeFriends(ctx)
 	var n int64
 	if err := env.Gorm.Model(&models.Friendship{}).Count(&n).Error; err != nil {
 		t.Fatal(err)
@@ -297,9 +294,10 @@ func TestDemoMovingInIsStopped(t *testing.T) {
 func TestDemoUploads(t *testing.T) {
 	t.Parallel()
 	env := testenv.Local(t)
-	cfg := config.Default()
-	cfg.Boards[0].OpenDays = 29
-	a := localApp(t, env, cfg)
+	configured := config.Default().Boards
+	configured[0].OpenDays = 29
+	s := simulationOn(t, env, configured, 1)
+	a := s.app
 	board := testenv.Must(a.Catalog.Definitions.Board(stepsBoard))
 	bucket := testenv.Must(a.Catalog.Buckets.Current(board, env.Clock.Now(), models.UTCOffset{}))
 	today := bucket.Day
@@ -314,14 +312,14 @@ func TestDemoUploads(t *testing.T) {
 	}
 	testenv.Must(a.Directory.EnsureMany(t.Context(), users))
 	uploads[0].Date = today - days
-	if err := uploadAll(t.Context(), a, stepsBoard, uploads); err != nil {
+	if err := s.upload(t.Context(), stepsBoard, uploads); err != nil {
 		t.Fatal(err)
 	}
 	if n := testenv.Must(a.Entries.Counts(t.Context(), []*models.Bucket{bucket}))[0]; n != people-1 {
 		t.Errorf("%d of %d totals of today arrived", n, people-1)
 	}
 	uploads[0].Date = today + 1
-	if err := uploadAll(t.Context(), a, stepsBoard, uploads[:1]); models.CodeOf(err) != models.CodeDateInFuture {
+	if err := s.upload(t.Context(), stepsBoard, uploads[:1]); models.CodeOf(err) != models.CodeDateInFuture {
 		t.Errorf("a future day: %v", err)
 	}
 }

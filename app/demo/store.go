@@ -2,177 +2,134 @@ package demo
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"io"
-	"sync"
+	"math/rand/v2"
+	"slices"
 	"time"
 
-	"stepboard/app"
-	"stepboard/internal/pause"
 	"stepboard/models"
 	"stepboard/services/boards/ingest"
+	"stepboard/services/boards/ledger"
 	"stepboard/services/boards/score"
-	"stepboard/services/operations/importer"
 )
 
 const (
+	// friendsBatch is how many friendships are stored at once, and incrementsBatch how many
+	// increments from before the demo.
+	friendsBatch    = 500
+	incrementsBatch = 100
 	// pastDays is how many days of steps the people have, today included: as many
 	// as a history shows.
 	pastDays = 31
 	// peopleWithPast is how many people have steps of days that are closed: the
 	// first ones, among them those whom the page offers.
 	peopleWithPast = 2000
-	// archivePause is how soon a day is archived again that a job is archiving.
-	archivePause = 20 * time.Millisecond
+	// lapsAtMost is how often a person runs at most.
+	lapsAtMost = 3
+	// firstLikes is the share of the friends who like somebody's steps when the demo begins.
+	firstLikes = 0.25
 )
 
-// store stores the people, their friendships, past days, friend requests and groups,
-// and what operators and users have decided about some of them.
-func (p *people) store(ctx context.Context, a *app.App, clock models.Clock, progress Progress) error {
-	rows, err := a.Directory.EnsureMany(ctx, p.ids)
-	if err != nil {
+// store stores the people, their friendships, past days, friend requests and groups, what
+// operators and users have decided about some of them, and what they have given and run
+// before the demo.
+func (s *simulation) store(ctx context.Context) (err error) {
+	defer s.progress.Clear()
+	if s.rows, err = s.app.Directory.EnsureMany(ctx, s.ids); err != nil {
 		return err
 	}
-	for _, id := range p.ids {
-		if _, err := a.Directory.Put(ctx, id, p.profile(id)); err != nil {
+	for i, id := range s.ids {
+		if _, err := s.app.Directory.Put(ctx, id, s.profile(i)); err != nil {
 			return err
 		}
 	}
-	if err := p.storeFriends(ctx, a, progress); err != nil {
+	if s.board, err = s.app.Catalog.Definitions.Board(stepsBoard); err != nil {
 		return err
 	}
-	if p.board, err = a.Catalog.Definitions.Board(stepsBoard); err != nil {
-		return err
-	}
-	now := clock()
-	p.walkDay = walkDay{start: now, day: p.board.Today(now)}
-	for _, zone := range homeZones {
-		p.homeDays = append(p.homeDays, walkDay{start: now, day: zone.today(now)})
-	}
-	if err := p.storeClosedDays(ctx, a, rows, now, progress); err != nil {
-		return err
-	}
-	if err := p.uploadOpenDays(ctx, a); err != nil {
-		return err
-	}
-	if err := p.requestFriends(ctx, a); err != nil {
-		return err
-	}
-	if err := p.makeGroups(ctx, a); err != nil {
-		return err
-	}
-	return p.assignRoles(ctx, a)
-}
-
-// storeFriends stores the friendships as an import does, which adapts to the machine.
-func (p *people) storeFriends(ctx context.Context, a *app.App, progress Progress) error {
-	defer progress.Clear()
-	lines, file := io.Pipe()
-	var writing sync.WaitGroup
-	writing.Go(func() {
-		w := csv.NewWriter(file)
-		_ = w.Write([]string{"user1_id", "user2_id"}) // Flush reports its error
-		for _, e := range p.edges {
-			if err := w.Write([]string{string(e.A), string(e.B)}); err != nil {
-				break // reading has ended
-			}
-		}
-		w.Flush()
-		file.CloseWithError(w.Error())
-	})
-	defer writing.Wait()
-	defer lines.Close()
-	_, err := a.Importer.ImportFriends(ctx, lines, importer.FriendsOptions{}, &moving{progress: progress, all: len(p.edges)})
-	return err
-}
-
-// moving is the importer.Report of the friendships.
-type moving struct {
-	progress  Progress
-	all, done int
-}
-
-// Line implements importer.Report.
-func (*moving) Line() {}
-
-// Done implements importer.Report.
-func (m *moving) Done(lines int) {
-	m.done += lines
-	m.progress.Show("moving in: %d of %d friendships", m.done, m.all)
-}
-
-// BadLine implements importer.Report.
-func (*moving) BadLine(number int, reason error) error {
-	return fmt.Errorf("friendship %d: %w", number-1, reason) // below a header
-}
-
-// Warn implements importer.Report.
-func (*moving) Warn(int, string) {}
-
-// Note implements importer.Report.
-func (*moving) Note(int, string) {}
-
-// storeClosedDays stores the days that take no more uploads: in the archive, or
-// in Redis if they are still hot.
-func (p *people) storeClosedDays(ctx context.Context, a *app.App, rows []models.RowID, now time.Time, progress Progress) error {
-	defer progress.Clear()
-	for ago := p.board.OpenDays + 1; ago < pastDays; ago++ {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		progress.Show("remembering: day %d of %d", ago, pastDays)
-		bucket, err := a.Catalog.Buckets.ForImport(ctx, p.board, p.walkDay.day-models.Date(ago), now)
-		if err != nil {
-			return err
-		}
-		raises, err := p.closedDay(bucket, rows)
-		if err != nil {
-			return err
-		}
-		// Stored now, a day that has turned cold would wait for the archive, unseen.
-		if errs := a.Entries.EntriesAt(bucket.StartsAt).Raise(ctx, raises); errs != nil {
-			return errors.Join(errs...)
-		}
-		if !bucket.Cold(now) {
-			continue
-		}
-		// For an hour after a bucket has turned cold, the archive refuses it.
-		if err := archiveDay(ctx, a, bucket); err != nil && models.CodeOf(err) != models.CodeBucketHot {
+	s.advance(s.clock())
+	for _, store := range []func(context.Context) error{
+		s.storeFriends, s.storeClosedDays, s.uploadOpenDays, s.requestFriends, s.makeGroups, s.assignRoles, s.giveFirst, s.runLaps, s.likeFirst,
+		s.leaveWork,
+	} {
+		if err := store(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// archiveDay archives a day. If the job of the start has begun with it, perhaps before it had all
-// scores, it is archived once more after that.
-func archiveDay(ctx context.Context, a *app.App, bucket *models.Bucket) error {
-	for {
-		_, err := a.Archive.Archive(ctx, bucket, func(int64) {})
-		if models.CodeOf(err) != models.CodeArchiveRunning {
+// storeFriends stores the friendships.
+func (s *simulation) storeFriends(ctx context.Context) error {
+	done := 0
+	for batch := range slices.Chunk(s.edges, friendsBatch) {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := pause.For(ctx, archivePause); err != nil {
+		edges, err := s.app.Friends.Resolve(ctx, batch)
+		if err != nil {
+			return err
+		}
+		_, rejected, err := s.app.Friends.Import(ctx, edges)
+		if err != nil {
+			return err
+		}
+		if len(rejected) > 0 {
+			return fmt.Errorf("friendship %d: %w", done+rejected[0].Index+1, rejected[0].Err)
+		}
+		done += len(batch)
+		s.progress.Show("moving in: %d of %d friendships", done, len(s.edges))
+	}
+	return s.stores.Analyze(ctx, "users", "friendships")
+}
+
+// storeClosedDays stores the days that take no more uploads: in the archive, or
+// in the hot store if they may not be archived yet.
+func (s *simulation) storeClosedDays(ctx context.Context) error {
+	now := s.clock()
+	for ago := s.board.OpenDays + 1; ago < pastDays; ago++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s.progress.Show("remembering: day %d of %d", ago, pastDays)
+		bucket, err := s.app.Catalog.Buckets.ForImport(ctx, s.board, s.walkDay.day-models.Date(ago), now)
+		if err != nil {
+			return err
+		}
+		raises, err := s.closedDay(bucket)
+		if err != nil {
+			return err
+		}
+		// Stored now, a day that has turned cold would wait for the archive, unseen.
+		if errs := s.app.Entries.EntriesAt(bucket.StartsAt).Raise(ctx, raises); errs != nil {
+			return errors.Join(errs...)
+		}
+		if !bucket.Cold(now) {
+			continue
+		}
+		_, err = s.app.Archive.Archive(ctx, bucket, func(int64) {})
+		switch models.CodeOf(err) {
+		case "", models.CodeBucketHot: // it is hot for an hour after it has turned cold
+		case models.CodeArchiveRunning: // by the job of the start, which also takes what came meanwhile
+		default:
 			return err
 		}
 	}
+	return nil
 }
 
-// closedDay returns the totals of a closed day; rows are those of the people, by
-// position.
-func (p *people) closedDay(bucket *models.Bucket, rows []models.RowID) ([]models.Raise, error) {
+// closedDay returns the totals of a closed day.
+func (s *simulation) closedDay(bucket *models.Bucket) ([]models.Raise, error) {
 	codec := score.Of(bucket)
-	n := min(len(p.ids), peopleWithPast)
+	n := min(len(s.ids), peopleWithPast)
 	raises := make([]models.Raise, 0, n)
-	for position, row := range rows[:n] {
-		factor := p.randomFactor()
-		reachedAt := bucket.EndsAt.Add(-time.Duration(p.rng.Int64N(int64(4 * time.Hour))))
-		if p.rng.Float64() < 0.03 {
+	for position, row := range s.rows[:n] {
+		steps := s.randomDay(position)
+		reachedAt := bucket.EndsAt.Add(-time.Duration(s.rng.Int64N(int64(4 * time.Hour))))
+		if s.rng.Float64() < 0.03 {
 			continue // the phone stayed at home
 		}
-		composite, err := codec.Encode(bucket.Points(dailyScore(p.stepsAfter(position, 24)*factor)), codec.Cut(models.TimestampOf(reachedAt)))
+		composite, err := codec.Encode(bucket.Points(steps), codec.Cut(models.TimestampOf(reachedAt)))
 		if err != nil {
 			return nil, err
 		}
@@ -181,48 +138,116 @@ func (p *people) closedDay(bucket *models.Bucket, rows []models.RowID) ([]models
 	return raises, nil
 }
 
-// randomFactor returns how much more or less than usual somebody walks on a day.
-func (p *people) randomFactor() float64 { return 0.45 + 1.1*p.rng.Float64() }
+// randomDay returns a score of a whole day of a person, who walks more or less than usual.
+func (p *people) randomDay(position int) int64 {
+	return dailyScore(p.stepsAfter(position, 24) * (0.45 + 1.1*p.rng.Float64()))
+}
 
 // uploadOpenDays uploads the totals of the days that take uploads, today included, to
 // both boards of steps.
-func (p *people) uploadOpenDays(ctx context.Context, a *app.App) error {
+func (s *simulation) uploadOpenDays(ctx context.Context) error {
 	var uploads, local []ingest.Upload
-	shaken := p.shaken()
-	for position, id := range p.ids {
-		for ago := range models.Date(p.board.OpenDays + 1) {
-			steps := p.stepsAfter(position, 24) * p.randomFactor()
-			if ago == 0 {
-				steps = p.stepsBetween(position, 0, startHour)
+	shaken := s.shaken()
+	for position := range s.ids {
+		for ago := range models.Date(s.board.OpenDays + 1) {
+			today, atHome := s.totalOf(position, &s.walkDay), s.totalOf(position, s.homeDay(position))
+			if ago > 0 {
+				today.Score = s.randomDay(position)
+			} else if position == shaken {
+				today.Score = shakenScore
 			}
-			total := dailyScore(steps)
-			if ago == 0 && position == shaken {
-				total = shakenScore
-			}
-			uploads = append(uploads, ingest.Upload{User: id, Date: p.walkDay.day - ago, Score: total})
-			local = append(local, ingest.Upload{User: id, Date: p.homeDay(position).day - ago, Score: total})
+			today.Date, atHome.Date, atHome.Score = today.Date-ago, atHome.Date-ago, today.Score
+			uploads, local = append(uploads, today), append(local, atHome)
 		}
 	}
-	return errors.Join(uploadAll(ctx, a, stepsBoard, uploads), uploadAll(ctx, a, localBoard, local))
+	return s.uploadBoth(ctx, uploads, local)
 }
 
 // requestFriends gives each person whom the page offers two friend requests to
 // decide on and one of their own. Requests among friends change nothing.
-func (p *people) requestFriends(ctx context.Context, a *app.App) error {
-	n := len(p.ids)
-	if n < 4*smallWorldNeighbours {
-		return nil // everybody knows everybody
+func (s *simulation) requestFriends(ctx context.Context) error {
+	if s.few() {
+		return nil
 	}
-	for position := range min(n, offeredPeople) {
-		me := p.ids[position]
-		strangers := [3]models.UserID{p.ids[(position+n/2)%n], p.ids[(position+n/3)%n], p.ids[(position+n/4)%n]}
-		for i, from := range strangers {
-			to := me
-			if i == 2 {
-				from, to = me, from
-			}
-			if _, _, err := a.Friends.SendRequest(ctx, from, to); err != nil {
+	n := len(s.ids)
+	for position, me := range s.ids[:min(n, offeredPeople)] {
+		stranger := func(part int) models.UserID { return s.ids[(position+n/part)%n] }
+		for _, request := range [][2]models.UserID{{stranger(2), me}, {stranger(3), me}, {me, stranger(4)}} {
+			if _, _, err := s.app.Friends.SendRequest(ctx, request[0], request[1]); err != nil {
 				return err
+			}
+		}
+	}
+	return nil
+}
+
+// giveFirst stores gifts and points from before the demo began.
+func (s *simulation) giveFirst(ctx context.Context) error {
+	for _, board := range []string{giftsBoard, activeBoard} {
+		var items []ledger.Increment
+		for _, id := range s.ids[:min(len(s.ids), peopleWithPast)] {
+			if s.rng.Float64() < 0.4 {
+				items = append(items, s.increment(id, 1+int64(300*s.rng.ExpFloat64())))
+			}
+		}
+		if err := s.add(ctx, board, items); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add makes increments, in batches.
+func (s *simulation) add(ctx context.Context, board string, increments []ledger.Increment) error {
+	for batch := range slices.Chunk(increments, incrementsBatch) {
+		if _, err := s.app.Ledger.Add(ctx, board, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runLaps stores the laps.
+func (s *simulation) runLaps(ctx context.Context) error {
+	return s.add(ctx, lapsBoard, s.laps(s.clock()))
+}
+
+// laps returns the laps that people have run before now. They follow from the people's
+// positions, so they are the same in each demo.
+func (p *people) laps(now time.Time) (laps []ledger.Increment) {
+	for position, id := range p.ids[:min(len(p.ids), peopleWithPast)] {
+		if position%3 == 1 {
+			continue // does not run
+		}
+		for lap := range 1 + position%lapsAtMost {
+			minutes := (position*37 + lap*401) % int((eventBegan-time.Hour)/time.Minute)
+			run := models.TimestampOf(now.Add(-time.Duration(minutes) * time.Minute))
+			laps = append(laps, ledger.Increment{
+				User: id, Result: true, Amount: int64(62 + (430+position*389+lap*211)%120),
+				EventID: fmt.Sprintf("lap-%d-%d", position, lap), OccurredAt: &run,
+			})
+		}
+	}
+	return laps
+}
+
+// likeFirst lets friends of the people whom the page offers like their steps of today, and of
+// yesterday except for the people whom the guide shows.
+func (s *simulation) likeFirst(ctx context.Context) error {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for position := range min(len(s.ids), offeredPeople) {
+		friends := s.friendsBySteps(position)
+		for ago := range models.Date(2) {
+			if ago > 0 && position > 0 && position < firstRole {
+				continue
+			}
+			for _, friend := range friends {
+				if rng.Float64() >= firstLikes {
+					continue
+				}
+				if err := s.like(ctx, friend, position, s.walkDay.day-ago); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"stepboard/internal/testenv"
 	"stepboard/models"
-	"stepboard/services/boards/ledger"
 	"stepboard/services/rankings/ranking"
 )
 
@@ -15,10 +14,10 @@ func TestDemoPastInTheHourBeforeTheArchive(t *testing.T) {
 	t.Parallel()
 	env := testenv.Local(t)
 	env.Clock.Set(time.Date(2026, 11, 22, 16, 20, 0, 0, time.UTC)) // the 23rd in Shanghai
-	a, _ := populatedApp(t, env, 60)
+	s := populated(t, env, 60)
 	for ago := range models.Date(10) {
 		day := testenv.Must(models.ParseDate("2026-11-23")) - ago
-		ranking := testenv.Must(a.Ranking.Top(t.Context(), ranking.Query{Board: stepsBoard, Date: &day, Limit: 1}))
+		ranking := testenv.Must(s.app.Ranking.Top(t.Context(), ranking.Query{Board: stepsBoard, Date: &day, Limit: 1}))
 		if ranking.Total < 40 {
 			t.Errorf("on %v %d of 60 people have steps", day, ranking.Total)
 		}
@@ -29,28 +28,27 @@ func TestDemoPastInTheHourBeforeTheArchive(t *testing.T) {
 // offered: an upload would make a new user of the same id.
 func TestDemoErasedPeople(t *testing.T) {
 	t.Parallel()
-	a, p := populatedApp(t, testenv.Local(t), 60)
-	erased := p.ids[0]
-	testenv.Must(a.Erasure.Begin(t.Context(), erased, false))
+	s := populated(t, testenv.Local(t), 60)
+	erased := s.ids[0]
+	testenv.Must(s.app.Erasure.Begin(t.Context(), erased, false))
 	for range 200 { // each time one person in twenty uploads
-		if err := p.uploadSome(t.Context(), a); err != nil {
+		if err := s.uploadSome(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var g gifts
-	for _, increments := range [][]ledger.Increment{{g.increment(erased, 1)}, {g.increment(erased, 1), g.increment(p.ids[1], 1)}} {
-		if err := addOfPresent(t.Context(), a, giftsBoard, increments...); err != nil {
+	for range 200 { // each time one of forty people with a chance of a half
+		if err := s.giveSome(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if row := testenv.Must(a.Directory.FindOne(t.Context(), erased)); row != 0 {
+	if row := testenv.Must(s.app.Directory.FindOne(t.Context(), erased)); row != 0 {
 		t.Errorf("the erased person is user %d again", row)
 	}
-	ids, rows, err := present(t.Context(), a, p.ids[:3])
-	if err != nil || len(ids) != 2 || ids[0] != p.ids[1] || len(rows) != 2 || rows[0] == 0 {
+	ids, rows, err := s.present(t.Context(), s.ids[:3])
+	if err != nil || len(ids) != 2 || ids[0] != s.ids[1] || len(rows) != 2 || rows[0] == 0 {
 		t.Errorf("present are %v with rows %v, %v", ids, rows, err)
 	}
-	if row := testenv.Must(a.Directory.FindOne(t.Context(), p.ids[1])); row != rows[0] {
-		t.Errorf("the row of %s is %d, want %d", p.ids[1], rows[0], row)
+	if row := testenv.Must(s.app.Directory.FindOne(t.Context(), s.ids[1])); row != rows[0] {
+		t.Errorf("the row of %s is %d, want %d", s.ids[1], rows[0], row)
 	}
 }
