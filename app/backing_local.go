@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -130,12 +131,11 @@ func (*local) oneWriter() bool { return true }
 
 // newLocalSetsCollector reports the sets in memory by the names of newCirclesCollector.
 func newLocalSetsCollector(l *cache.Local) prometheus.Collector {
-	type sets = *cache.Local
+	s := l.Stats()
 	const found = "Sets of friends or members for rankings, by where they were found: in memory (near), or in SQL, because memory did " +
 		"not have them (unknown)."
-	return newCollector("stepboard_near_circles_", func() sets { return l },
-		figure[sets]{"found_total", found, counter, func(l sets) float64 { return float64(l.Stats().Found.Load()) }, prometheus.Labels{"found": "near"}},
-		figure[sets]{"found_total", found, counter, func(l sets) float64 { return float64(l.Stats().Missing.Load()) }, prometheus.Labels{"found": "unknown"}},
-		figure[sets]{"bytes", "Memory of the copies of sets of friends and members.", gauge, func(l sets) float64 { bytes, _ := l.Size(); return float64(bytes) }, nil},
-	)
+	return newNumbers("stepboard_near_circles_", append(
+		counters("found_total", found, "found", map[string]*atomic.Int64{"near": &s.Found, "unknown": &s.Missing}),
+		number{"bytes", "Memory of the copies of sets of friends and members.", gauge, func() float64 { bytes, _ := l.Size(); return float64(bytes) }, nil},
+	)...)
 }

@@ -118,7 +118,8 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		case <-l.connections.changed:
 		case <-time.After(silentFor): // a silent connection may count as idle by now
 		case <-l.closed:
-			return nil, fmt.Errorf("accept: %w", closing(conn))
+			_ = conn.Close() // nobody has used it
+			return nil, fmt.Errorf("accept: %w", net.ErrClosed)
 		}
 	}
 	return c, nil
@@ -145,12 +146,6 @@ func belowTLS(conn net.Conn) net.Conn {
 	return conn
 }
 
-// closing closes a connection and returns net.ErrClosed.
-func closing(conn net.Conn) error {
-	_ = conn.Close() // nobody has used it
-	return net.ErrClosed
-}
-
 // Close closes the listener, and ends Accept.
 func (l *boundedListener) Close() error {
 	l.close.Do(func() { close(l.closed) })
@@ -173,7 +168,7 @@ func (b *connections) admit(c *connection) bool {
 	default:
 		return false
 	}
-	if address := peer(c); !b.spares(address) {
+	if address := peer(c); !slices.ContainsFunc(b.spared, func(p netip.Prefix) bool { return p.Contains(address) }) {
 		name := limit.Network(address.String())
 		if c.client = b.clients[name]; c.client == nil {
 			c.client = &client{address: name}
@@ -279,11 +274,6 @@ func (b *connections) note(conn net.Conn, state http.ConnState) {
 	case b.changed <- struct{}{}:
 	default:
 	}
-}
-
-// spares reports whether idle connections of an address are not closed.
-func (b *connections) spares(address netip.Addr) bool {
-	return slices.ContainsFunc(b.spared, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
 // counts returns the numbers of open connections, those for probes included, and of idle ones

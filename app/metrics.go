@@ -91,6 +91,14 @@ type number struct {
 // of returns the value of a metric that a service counts in n.
 func of(n *atomic.Int64) func() float64 { return func() float64 { return float64(n.Load()) } }
 
+// counters returns a counter for each value of a label.
+func counters(name, help, label string, values map[string]*atomic.Int64) (numbers []number) {
+	for value, n := range values {
+		numbers = append(numbers, number{name, help, counter, of(n), prometheus.Labels{label: value}})
+	}
+	return numbers
+}
+
 // newNumbers returns a collector of numbers. prefix is put before their names.
 func newNumbers(prefix string, numbers ...number) prometheus.Collector {
 	figures := make([]figure[struct{}], len(numbers))
@@ -121,32 +129,30 @@ func newRedisCollector(rdb redis.UniversalClient) prometheus.Collector {
 // newArchiveCollector reports the archive runs of this process.
 func newArchiveCollector(a *archive.Service) prometheus.Collector {
 	s := a.Stats()
-	ended := func(state models.ArchiveState) prometheus.Labels { return prometheus.Labels{"state": string(state)} }
-	const runs = "Archive runs that have ended, by state."
-	return newNumbers("stepboard_archive_",
-		number{"runs_total", runs, counter, of(&s.Complete), ended(models.ArchiveComplete)},
-		number{"runs_total", runs, counter, of(&s.Failed), ended(models.ArchiveFailed)},
+	runs := map[string]*atomic.Int64{string(models.ArchiveComplete): &s.Complete, string(models.ArchiveFailed): &s.Failed}
+	return newNumbers("stepboard_archive_", append(
+		counters("runs_total", "Archive runs that have ended, by state.", "state", runs),
 		number{"verification_failures_total", "Archive runs that failed because the stored entries differed from those read.", counter, of(&s.Unverified), nil},
 		number{"entries_moved_total", "Entries moved from Redis to the archive.", counter, of(&s.Moved), nil},
 		number{"due_buckets", "Buckets that were due when the last archive job began.", gauge, of(&s.Due), nil},
-	)
+	)...)
 }
 
-// newRankingCollector reports the rankings that this process has answered.
+// newRankingCollector reports the rankings that this process has answered, and its open streams.
 // hot is the label of those that were read from the boards.
-func newRankingCollector(s *ranking.Service, hot string) prometheus.Collector {
-	var numbers []number
+func newRankingCollector(s *ranking.Service, hot string, l *stream.Service) prometheus.Collector {
+	numbers := []number{{"streams_open", "Open streams of rankings.", gauge, func() float64 { return float64(l.Subscribers()) }, nil}}
 	for _, list := range ranking.Lists {
 		answers := s.Answers(list)
-		from := map[string]*atomic.Int64{"memory": &answers.Memory, "archive": &answers.Archive}
-		from[hot] = &answers.Redis
-		for from, n := range from {
+		counted := map[string]*atomic.Int64{"memory": &answers.Memory, "archive": &answers.Archive}
+		counted[hot] = &answers.Redis
+		for from, n := range counted {
 			numbers = append(numbers, number{
-				"answers_total", "Answers of rankings, by list and by where they came from.", counter, of(n), prometheus.Labels{"list": list, "from": from},
+				"rankings_answers_total", "Answers of rankings, by list and by where they came from.", counter, of(n), prometheus.Labels{"list": list, "from": from},
 			})
 		}
 	}
-	return newNumbers("stepboard_rankings_", numbers...)
+	return newNumbers("stepboard_", numbers...)
 }
 
 // newCorrectionsCollector reports the corrections that this process knows, and what it has
@@ -163,49 +169,35 @@ func newCorrectionsCollector(c *corrections.Service) prometheus.Collector {
 // newLedgerCollector reports the increments of this process.
 func newLedgerCollector(l *ledger.Service) prometheus.Collector {
 	s := l.Stats()
-	by := func(status ledger.Status) prometheus.Labels { return prometheus.Labels{"status": string(status)} }
-	const increments = "Increments that were answered, by status, without malformed ones."
-	return newNumbers("stepboard_ledger_",
-		number{"increments_total", increments, counter, of(&s.Applied), by(ledger.Applied)},
-		number{"increments_total", increments, counter, of(&s.Duplicates), by(ledger.Duplicate)},
-		number{"increments_total", increments, counter, of(&s.Rejected), by(ledger.Rejected)},
+	increments := map[string]*atomic.Int64{
+		string(ledger.Applied): &s.Applied, string(ledger.Duplicate): &s.Duplicates, string(ledger.Rejected): &s.Rejected,
+	}
+	return newNumbers("stepboard_ledger_", append(
+		counters("increments_total", "Increments that were answered, by status, without malformed ones.", "status", increments),
 		number{"retries_total", "Transactions that were retried after a conflict with another one.", counter, of(&s.Retries), nil},
 		number{"locked_total", "Increments that waited because another transaction had locked rows of their user.", counter, of(&s.Locked), nil},
 		number{"unraised_total", "Increments of calls that were answered before all of their boards were raised. The reconciler raises these later.", counter, of(&s.Unraised), nil},
-	)
-}
-
-// newStreamCollector reports the open streams of rankings.
-func newStreamCollector(l *stream.Service) prometheus.Collector {
-	return newNumbers("stepboard_streams_", number{
-		"open", "Open streams of rankings.", gauge, func() float64 { return float64(l.Subscribers()) }, nil,
-	})
+	)...)
 }
 
 // newConnectionsCollector reports the connections of clients.
 func newConnectionsCollector(c *connections) prometheus.Collector {
-	type stats struct{ open, idle, most, closedIdle float64 }
-	read := func() stats {
-		open, idle := c.counts()
-		return stats{float64(open), float64(idle), float64(c.most), float64(c.closedIdle.Load())}
-	}
-	return newCollector("stepboard_http_connections_", read,
-		figure[stats]{"open", "Open connections to http.addr.", gauge, func(s stats) float64 { return s.open }, nil},
-		figure[stats]{"idle", "Open connections without a request, which may be closed for new ones.", gauge, func(s stats) float64 { return s.idle }, nil},
-		figure[stats]{"max", "Largest number of open connections to http.addr, without those for probes.", gauge, func(s stats) float64 { return s.most }, nil},
-		figure[stats]{"idle_closed_total", "Idle connections that were closed for new ones.", counter, func(s stats) float64 { return s.closedIdle }, nil},
+	open := func() float64 { open, _ := c.counts(); return float64(open) }
+	idle := func() float64 { _, idle := c.counts(); return float64(idle) }
+	return newNumbers("stepboard_http_connections_",
+		number{"open", "Open connections to http.addr.", gauge, open, nil},
+		number{"idle", "Open connections without a request, which may be closed for new ones.", gauge, idle, nil},
+		number{"max", "Largest number of open connections to http.addr, without those for probes.", gauge, func() float64 { return float64(c.most) }, nil},
+		number{"idle_closed_total", "Idle connections that were closed for new ones.", counter, of(&c.closedIdle), nil},
 	)
 }
 
 // newFriendsCollector reports the friend requests that were refused.
 func newFriendsCollector(f *friends.Service) prometheus.Collector {
 	s := f.Stats()
-	by := func(limit string) prometheus.Labels { return prometheus.Labels{"limit": limit} }
 	const refused = "Friend requests that were refused because their sender had sent too many, by limit."
 	return newNumbers("stepboard_friend_requests_",
-		number{"refused_total", refused, counter, of(&s.TooManyPending), by("pending")},
-		number{"refused_total", refused, counter, of(&s.TooManyToday), by("day")},
-	)
+		counters("refused_total", refused, "limit", map[string]*atomic.Int64{"pending": &s.TooManyPending, "day": &s.TooManyToday})...)
 }
 
 // secondsSince returns a function that returns how long ago something was, 0 if it is the zero time.
@@ -219,45 +211,32 @@ func secondsSince(moment func() time.Time, clock models.Clock) func() float64 {
 	}
 }
 
-// newDigestsCollector reports the digests that this process works on.
-func newDigestsCollector(d *digests.Service, clock models.Clock) prometheus.Collector {
-	return newNumbers("stepboard_digest_", number{
-		"unfinished_seconds", "Time since the oldest unfinished digest began, when the job last looked; 0 if all are finished.", gauge, secondsSince(d.Since, clock), nil,
-	})
-}
-
-// newCompetitionsCollector reports how old the standings of competitions are.
-func newCompetitionsCollector(c *competitions.Service, clock models.Clock) prometheus.Collector {
-	return newNumbers("stepboard_competitions_", number{
-		"oldest_standing_seconds", "Age of the oldest standing of a competition that is not final, by the last run of the job; 0 without one.", gauge, secondsSince(c.Oldest, clock), nil,
-	})
-}
-
-// newPassedCollector reports the notices of passing.
-func newPassedCollector(p *passed.Service) prometheus.Collector {
+// newRankingJobsCollector reports the digests that this process works on, how old the standings of
+// competitions are, and the notices of passing.
+func newRankingJobsCollector(d *digests.Service, c *competitions.Service, p *passed.Service, clock models.Clock) prometheus.Collector {
 	s := p.Stats()
+	const digest = "Time since the oldest unfinished digest began, when the job last looked; 0 if all are finished."
+	const standing = "Age of the oldest standing of a competition that is not final, by the last run of the job; 0 without one."
 	const lost = "Notices that friends have passed a user which could not be written, and are not repeated."
-	return newNumbers("stepboard_passed_",
-		number{"notices_total", "Notices that friends have passed a user.", counter, of(&s.Notices), nil},
-		number{"lost_total", lost, counter, of(&s.Lost), nil},
+	return newNumbers("stepboard_",
+		number{"digest_unfinished_seconds", digest, gauge, secondsSince(d.Since, clock), nil},
+		number{"competitions_oldest_standing_seconds", standing, gauge, secondsSince(c.Oldest, clock), nil},
+		number{"passed_notices_total", "Notices that friends have passed a user.", counter, of(&s.Notices), nil},
+		number{"passed_lost_total", lost, counter, of(&s.Lost), nil},
 	)
 }
 
 // newLimitCollector reports the calls above rate limits.
 func newLimitCollector(l *limit.Service) prometheus.Collector {
 	s := l.Stats()
-	by := func(kind string) prometheus.Labels { return prometheus.Labels{"limit": kind} }
-	const refused = "Calls that were refused because of a rate limit, by limit."
-	return newNumbers("stepboard_limits_",
-		number{"refused_total", refused, counter, of(&s.Users), by("user")},
-		number{"refused_total", refused, counter, of(&s.Keys), by("key")},
-		number{"refused_total", refused, counter, of(&s.Addresses), by("address")},
-		number{"refused_total", refused, counter, of(&s.Failures), by("failure")},
-		number{"refused_total", refused, counter, of(&s.Joins), by("join")},
-		number{"refused_total", refused, counter, of(&s.Logins), by("login")},
-		number{"refused_total", refused, counter, of(&s.Reports), by("running")},
-		number{"uncounted_total", "Calls that were let through uncounted because Redis did not respond, or because memory has no room for more callers.", counter, of(&s.Uncounted), nil},
-	)
+	const uncounted = "Calls that were let through uncounted because Redis did not respond, or because memory has no room for more callers."
+	refused := map[string]*atomic.Int64{
+		"user": &s.Users, "key": &s.Keys, "address": &s.Addresses, "failure": &s.Failures, "join": &s.Joins, "login": &s.Logins, "running": &s.Reports,
+	}
+	return newNumbers("stepboard_limits_", append(
+		counters("refused_total", "Calls that were refused because of a rate limit, by limit.", "limit", refused),
+		number{"uncounted_total", uncounted, counter, of(&s.Uncounted), nil},
+	)...)
 }
 
 // newQueueCollector reports how far consumers are behind. Each scrape asks the queue.
@@ -295,15 +274,11 @@ func newPostgresCollector(pool *pgxpool.Pool) prometheus.Collector {
 
 // newFileCollector reports the sizes of the files of a data folder.
 func newFileCollector(st *stores.Stores) prometheus.Collector {
-	type sizes struct{ database, log int64 }
-	read := func() (s sizes) {
-		s.database, s.log = st.FileSizes()
-		return s
-	}
-	return newCollector("stepboard_sqlite_", read,
-		figure[sizes]{"database_bytes", "Size of the data folder's database.", gauge, func(s sizes) float64 { return float64(s.database) }, nil},
-		figure[sizes]{"wal_bytes", "Size of the database's write-ahead log, which grows while somebody reads for long.", gauge,
-			func(s sizes) float64 { return float64(s.log) }, nil},
+	database := func() float64 { database, _ := st.FileSizes(); return float64(database) }
+	log := func() float64 { _, log := st.FileSizes(); return float64(log) }
+	return newNumbers("stepboard_sqlite_",
+		number{"database_bytes", "Size of the data folder's database.", gauge, database, nil},
+		number{"wal_bytes", "Size of the database's write-ahead log, which grows while somebody reads for long.", gauge, log, nil},
 	)
 }
 
@@ -385,17 +360,15 @@ func newNearCacheCollector(c *nearcache.Cache) prometheus.Collector {
 // newCirclesCollector reports the copies of friend sets and sets of members in this process.
 func newCirclesCollector(c *cache.Circles) prometheus.Collector {
 	s := c.Stats()
-	found := func(where string) prometheus.Labels { return prometheus.Labels{"found": where} }
+	found := map[string]*atomic.Int64{"near": &s.Near, "unknown": &s.Unknown, "unproven": &s.Unproven}
 	const sets = "Sets of friends or members for rankings of current buckets, by where they were found: in memory (near), or in Redis " +
 		"or SQL, because memory did not have them (unknown) or might have been too old (unproven)."
 	const resets = "How often all copies of a stream's sets were dropped, because entries of it may have been missed."
-	return newNumbers("stepboard_near_circles_",
-		number{"found_total", sets, counter, of(&s.Near), found("near")},
-		number{"found_total", sets, counter, of(&s.Unknown), found("unknown")},
-		number{"found_total", sets, counter, of(&s.Unproven), found("unproven")},
+	return newNumbers("stepboard_near_circles_", append(
+		counters("found_total", sets, "found", found),
 		number{"resets_total", resets, counter, of(&s.StartedOver), nil},
 		number{"bytes", "Memory of the copies of sets of friends and members.", gauge, func() float64 { bytes, _ := c.Bytes(); return float64(bytes) }, nil},
-	)
+	)...)
 }
 
 // holdsCollector reports how many held totals wait for an operator, and for how long. Each scrape

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -152,19 +153,14 @@ func CheckWeChat(ctx context.Context, settings config.WeChat) error {
 // newWeChatCollector reports logins of mini programs and documents of steps.
 func newWeChatCollector(w *wechat.Service) prometheus.Collector {
 	s := w.Stats()
-	by := func(result string) prometheus.Labels { return prometheus.Labels{"result": result} }
 	const logins = "Logins by WeChat, by what it has answered: refused is a wrong appid or secret of the settings."
 	const documents = "Documents of steps from WeChat, by whether they could be decrypted and read."
-	return newNumbers("stepboard_wechat_",
-		number{"logins_total", logins, counter, of(&s.LoggedIn), by("ok")},
-		number{"logins_total", logins, counter, of(&s.BadCode), by("bad_code")},
-		number{"logins_total", logins, counter, of(&s.Blocked), by("blocked")},
-		number{"logins_total", logins, counter, of(&s.Limited), by("limited")},
-		number{"logins_total", logins, counter, of(&s.Refused), by("refused")},
-		number{"logins_total", logins, counter, of(&s.Unavailable), by("unavailable")},
-		number{"documents_total", documents, counter, of(&s.Read), by("read")},
-		number{"documents_total", documents, counter, of(&s.Unread), by("unread")},
-	)
+	return newNumbers("stepboard_wechat_", append(
+		counters("logins_total", logins, "result", map[string]*atomic.Int64{
+			"ok": &s.LoggedIn, "bad_code": &s.BadCode, "blocked": &s.Blocked, "limited": &s.Limited, "refused": &s.Refused, "unavailable": &s.Unavailable,
+		}),
+		counters("documents_total", documents, "result", map[string]*atomic.Int64{"read": &s.Read, "unread": &s.Unread})...,
+	)...)
 }
 
 // buildErasure constructs the service that erases users. idKey is the key of directory.IDHash.

@@ -64,8 +64,8 @@ func newRankings(
 	limits := o.StreamLimits
 	limits.PerAddress = o.Config.Limits.StreamsPerAddress
 	w.Streams = stream.New(w.Ranking, w.passing, limits)
-	p.registry.MustRegister(newRankingCollector(w.Ranking, p.backing.hot()), newStreamCollector(w.Streams))
-	p.registerJobs(o, newDigestsCollector(w.digests, o.Clock), newPassedCollector(w.passed), newCompetitionsCollector(w.Competitions, o.Clock))
+	p.registry.MustRegister(newRankingCollector(w.Ranking, p.backing.hot(), w.Streams))
+	p.registerJobs(o, newRankingJobsCollector(w.digests, w.Competitions, w.passed, o.Clock))
 	return w, nil
 }
 
