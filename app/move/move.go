@@ -104,7 +104,7 @@ func (m *mover) copy(ctx context.Context) (s Summary, err error) {
 	}
 	for _, t := range tables {
 		if err := m.copyTable(ctx, t); err != nil {
-			return s, fmt.Errorf("table %s: %w", t.name, err)
+			return s, fmt.Errorf("table %s: %w", t.Name, err)
 		}
 	}
 	if err := m.copySequences(ctx, tables); err != nil {

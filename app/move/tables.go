@@ -24,21 +24,18 @@ const (
 
 // table is a table that both databases have, with the columns of Postgres.
 type table struct {
-	name    string
-	columns []string
-	// flags says which columns are boolean, which SQLite stores as numbers.
-	flags []bool
-	// identity is the column whose numbers Postgres gives, if there is one.
-	identity string
+	Name    string
+	Columns []string
+	// Flags says which columns are boolean, which SQLite stores as numbers.
+	Flags []bool
+	// Identity is the column whose numbers Postgres gives, if there is one.
+	Identity string
 }
-
-// list returns the table's columns for a query.
-func (t table) list() string { return strings.Join(t.columns, ", ") }
 
 func tableNames(tables []table) []string {
 	names := make([]string, len(tables))
 	for i, t := range tables {
-		names[i] = t.name
+		names[i] = t.Name
 	}
 	return names
 }
@@ -49,27 +46,19 @@ func tableNames(tables []table) []string {
 const notCopied = `'goose_db_version', 'folder_moves', 'processes', 'process_minutes', 'archived_scores'`
 
 // tables returns the tables to copy, by name.
-func (m *mover) tables(ctx context.Context) (tables []table, err error) {
-	var columns []struct {
-		Table, Column  string
-		Identity, Flag bool
-	}
-	err = m.to.Gorm.WithContext(ctx).Raw(`
-		SELECT t.relname AS "table", a.attname AS "column", a.attidentity <> '' AS identity, a.atttypid = 'boolean'::regtype AS flag
+func (m *mover) tables(ctx context.Context) ([]table, error) {
+	rows, err := m.to.Archive.Pool.Query(ctx, `
+		SELECT t.relname::text, array_agg(a.attname::text ORDER BY a.attnum),
+			array_agg(a.atttypid = 'boolean'::regtype ORDER BY a.attnum),
+			coalesce(max(a.attname::text) FILTER (WHERE a.attidentity <> ''), '')
 		FROM pg_class t JOIN pg_attribute a ON a.attrelid = t.oid
 		WHERE t.relnamespace = current_schema()::regnamespace AND t.relkind = 'r' AND NOT t.relispartition
-			AND a.attnum > 0 AND NOT a.attisdropped AND t.relname NOT IN (` + notCopied + `)
-		ORDER BY t.relname, a.attnum`).Scan(&columns).Error
-	for _, c := range columns {
-		if len(tables) == 0 || tables[len(tables)-1].name != c.Table {
-			tables = append(tables, table{name: c.Table})
-		}
-		t := &tables[len(tables)-1]
-		t.columns, t.flags = append(t.columns, c.Column), append(t.flags, c.Flag)
-		if c.Identity {
-			t.identity = c.Column
-		}
+			AND a.attnum > 0 AND NOT a.attisdropped AND t.relname NOT IN (`+notCopied+`)
+		GROUP BY t.relname ORDER BY t.relname`)
+	if err != nil {
+		return nil, fmt.Errorf("list tables: %w", err)
 	}
+	tables, err := pgx.CollectRows(rows, pgx.RowToStructByPos[table])
 	return tables, models.Wrap("list tables", err)
 }
 
@@ -151,17 +140,17 @@ func (m *mover) recordIn(ctx context.Context, part string) func(pgx.Tx) error {
 
 // copyTable copies a table in one transaction.
 func (m *mover) copyTable(ctx context.Context, t table) error {
-	if m.done[t.name] {
+	if m.done[t.Name] {
 		return nil
 	}
 	//nolint:gosec // Postgres has the names
-	rows, err := m.from.Reports.SQL.QueryContext(ctx, "SELECT "+t.list()+" FROM "+t.name)
+	rows, err := m.from.Reports.SQL.QueryContext(ctx, "SELECT "+strings.Join(t.Columns, ", ")+" FROM "+t.Name)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	copied := 0
-	values, places := make([]any, len(t.columns)), make([]any, len(t.columns))
+	values, places := make([]any, len(t.Columns)), make([]any, len(t.Columns))
 	for i := range values {
 		places[i] = &values[i]
 	}
@@ -169,17 +158,17 @@ func (m *mover) copyTable(ctx context.Context, t table) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil {
 			return err
 		}
-		_, err := tx.CopyFrom(ctx, pgx.Identifier{t.name}, t.columns, pgx.CopyFromFunc(func() ([]any, error) {
+		_, err := tx.CopyFrom(ctx, pgx.Identifier{t.Name}, t.Columns, pgx.CopyFromFunc(func() ([]any, error) {
 			if !rows.Next() {
 				return nil, rows.Err()
 			}
 			if copied++; copied%progressEvery == 0 {
-				m.Progress("%s: %d rows", t.name, copied)
+				m.Progress("%s: %d rows", t.Name, copied)
 			}
 			if err := rows.Scan(places...); err != nil {
 				return nil, err
 			}
-			for i, flag := range t.flags {
+			for i, flag := range t.Flags {
 				if number, ok := values[i].(int64); ok && flag {
 					values[i] = number != 0
 				}
@@ -190,7 +179,7 @@ func (m *mover) copyTable(ctx context.Context, t table) error {
 			return withoutRow(err)
 		}
 		failpoint.Hit("move.copied")
-		return m.recordIn(ctx, t.name)(tx)
+		return m.recordIn(ctx, t.Name)(tx)
 	})
 	if err == nil {
 		failpoint.Hit("move.committed")
@@ -213,17 +202,17 @@ func withoutRow(err error) error {
 
 // compareTable compares the number of rows and returns it.
 func (m *mover) compareTable(ctx context.Context, t table) (rows int64, err error) {
-	query := "SELECT count(*) FROM " + t.name
+	query := "SELECT count(*) FROM " + t.Name
 	var copied int64
 	err = m.from.Reports.SQL.QueryRowContext(ctx, query).Scan(&rows)
 	if err == nil {
 		err = m.to.Archive.SQL.QueryRowContext(ctx, query).Scan(&copied)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("count table %s: %w", t.name, err)
+		return 0, fmt.Errorf("count table %s: %w", t.Name, err)
 	}
 	if copied != rows {
-		return 0, fmt.Errorf("table %s has %d rows in the folder and %d in Postgres", t.name, rows, copied)
+		return 0, fmt.Errorf("table %s has %d rows in the folder and %d in Postgres", t.Name, rows, copied)
 	}
 	return rows, nil
 }
@@ -237,14 +226,14 @@ func (m *mover) copySequences(ctx context.Context, tables []table) error {
 	}
 	sequences := map[string]string{"user_versions": "user_versions"}
 	for _, t := range tables {
-		if t.identity == "" {
+		if t.Identity == "" {
 			continue
 		}
 		var name string
-		if err := m.to.SQL.QueryRowContext(ctx, `SELECT pg_get_serial_sequence($1, $2)`, t.name, t.identity).Scan(&name); err != nil {
-			return fmt.Errorf("sequence of %s: %w", t.name, err)
+		if err := m.to.SQL.QueryRowContext(ctx, `SELECT pg_get_serial_sequence($1, $2)`, t.Name, t.Identity).Scan(&name); err != nil {
+			return fmt.Errorf("sequence of %s: %w", t.Name, err)
 		}
-		sequences[t.name] = name
+		sequences[t.Name] = name
 	}
 	for name, sequence := range sequences {
 		if last[name] == 0 {
