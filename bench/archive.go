@@ -65,7 +65,7 @@ func (e *environment) archiveDay(ctx context.Context, day *models.Bucket) {
 func (e *environment) archivedRankings(ctx context.Context, day *models.Bucket) {
 	// In production, autovacuum has processed a day before it is read much.
 	e.vacuum(ctx, "archived_scores")
-	archived := e.friendRequests("steps", 0, e.viewers, e.limit, "&date="+day.Day.String())
+	archived := e.friendRequests("steps", 0, e.viewers, pageRows, "&date="+day.Day.String())
 	today := e.loadRow("today", e.service, 1, 1, rotate(e.rankings))
 	then := e.loadRow("an archived day", e.service, 1, 1, rotate(archived))
 	then.base = today

@@ -48,13 +48,12 @@ type bare struct {
 	rdb   redis.UniversalClient
 	codec score.Codec
 	keys  sharedKeys
-	limit int
 }
 
 // serveBare serves on a free port, whose address it logs as the service does, until ctx ends.
-func serveBare(ctx context.Context, redisAddr string, keys sharedKeys, limit int) error {
+func serveBare(ctx context.Context, redisAddr string, keys sharedKeys) error {
 	codec := score.Of(&models.Bucket{StartsAt: time.Now().Truncate(24 * time.Hour), TickMS: 1, TimeBits: 28})
-	b := &bare{rdb: redis.NewClient(&redis.Options{Addr: redisAddr}), codec: codec, keys: keys, limit: limit}
+	b := &bare{rdb: redis.NewClient(&redis.Options{Addr: redisAddr}), codec: codec, keys: keys}
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
 	engine.GET("/rank/:user", b.rank)
@@ -108,7 +107,7 @@ func (b *bare) rank(c *gin.Context) {
 	})
 	response := bareResponse{Board: "steps", Date: "2026-11-20", Source: "hot", Total: len(order)}
 	for rank, i := range order {
-		if rank >= b.limit && members[i] != user {
+		if rank >= pageRows && members[i] != user {
 			continue
 		}
 		points, at := b.codec.Decode(models.Composite(scores[i]))
@@ -119,7 +118,7 @@ func (b *bare) rank(c *gin.Context) {
 		if members[i] == user {
 			response.Me = &entry
 		}
-		if rank < b.limit {
+		if rank < pageRows {
 			entries = append(entries, entry)
 		}
 	}

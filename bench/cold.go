@@ -15,7 +15,7 @@ const coldViewers = 10_000
 func (e *environment) coldBench(ctx context.Context) {
 	first, viewers := e.viewers, min(coldViewers, e.board-e.viewers) // the first ones have their sets
 	e.befriend(ctx, first, viewers)
-	requests := e.friendRequests("steps", first, viewers, e.limit, "")
+	requests := e.friendRequests("steps", first, viewers, pageRows, "")
 	measure := func(ctx context.Context) float64 {
 		start := time.Now()
 		askOnce(ctx, e.service, requests)

@@ -130,9 +130,7 @@ func (e *environment) watchStandings(ctx context.Context, ids []string) func() [
 		return time.Since(*c.AsOf), true
 	}
 	for _, id := range ids {
-		for _, ok := age(id); !ok; _, ok = age(id) {
-			check(pause.For(ctx, 100*time.Millisecond))
-		}
+		until(ctx, slowly, func() bool { _, ok := age(id); return ok })
 	}
 	done, ages := make(chan struct{}), make(chan [2]time.Duration)
 	go func() {

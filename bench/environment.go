@@ -157,5 +157,5 @@ func (e *environment) serve(ctx context.Context, name string, more ...string) *p
 func (e *environment) startBare(ctx context.Context) *process {
 	check(e.rdb.Copy(ctx, e.keys.board, uploadKey, 0, true).Err())
 	return e.start(ctx, "bare", must(os.Executable()),
-		"-bare", e.config.Redis.Addrs[0], "-limit", fmt.Sprint(e.limit), "-prefix", e.keys.Prefix, "-key", e.keys.board)
+		"-bare", e.config.Redis.Addrs[0], "-prefix", e.keys.Prefix, "-key", e.keys.board)
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"stepboard/config"
-	"stepboard/internal/pause"
 	"stepboard/models"
 )
 
@@ -114,9 +113,7 @@ func (e *environment) restart(ctx context.Context) time.Duration {
 	}
 	begun := time.Now()
 	e.service = e.serve(ctx, "service")
-	for e.call(ctx, "GET", "/readyz", nil, nil) != nil {
-		check(pause.For(ctx, time.Millisecond))
-	}
+	until(ctx, time.Millisecond, func() bool { return e.call(ctx, "GET", "/readyz", nil, nil) == nil })
 	return time.Since(begun)
 }
 
@@ -137,7 +134,7 @@ func (e *environment) folderCalls(ctx context.Context, forms []*environment) (ra
 	}{
 		{"friend ranking", rankingCallers, 1, e.rankings},
 		{"me", rankingCallers, 1, e.viewerRequests("/v1/boards/steps/me", 0, e.viewers)},
-		{"top", rankingCallers, 1, e.viewerRequests(fmt.Sprintf("/v1/boards/steps/top?limit=%d", e.limit), 0, e.viewers)},
+		{"top", rankingCallers, 1, e.viewerRequests(fmt.Sprintf("/v1/boards/steps/top?limit=%d", pageRows), 0, e.viewers)},
 		{"upload", uploadCallers, 1, e.risingUploads("steps")},
 		{fmt.Sprintf("upload, %d a request", batchScores), batchCallers, batchScores, e.risingBatches("steps")},
 	} {

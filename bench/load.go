@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http/httputil"
 	"slices"
 	"strconv"
 	"sync"
@@ -51,79 +53,49 @@ func rateOf(ctx context.Context, goroutines int, d time.Duration, work func(ctx 
 	return float64(done.Load()) / time.Since(start).Seconds()
 }
 
-// loadAtRate sends requests at a constant rate until ctx ends, over a number of
-// connections, and returns their latencies. A latency counts from the time at which
-// the request was due, so that it includes waiting for a slow response before. The
-// first request is due once each connection has had a response, which is not counted:
-// the requests that wait for connections would otherwise be more than the slowest 1 %.
-func loadAtRate(ctx context.Context, addr string, connections, rate int, requests [][]byte) ([]time.Duration, error) {
-	var (
-		next      atomic.Int64
-		connected atomic.Int64
-		start     time.Time
-		began     = make(chan struct{})
-		sending   errgroup.Group
-		mu        sync.Mutex
-		all       []time.Duration
-	)
-	for range connections {
-		sending.Go(func() error {
-			var due time.Time // zero for the first request
-			var took []time.Duration
-			done := func() {
-				if !due.IsZero() {
-					took = append(took, time.Since(due))
-					return
-				}
-				if connected.Add(1) == int64(connections) {
-					start = time.Now()
-					close(began)
-				}
-				select {
-				case <-began:
-				case <-ctx.Done():
-				}
-			}
-			first := true
-			err := sendRequests(ctx, addr, func() []byte {
-				if first {
-					first = false
-					return requests[0]
-				}
-				i := next.Add(1)
-				due = start.Add(time.Duration(i) * time.Second / time.Duration(rate))
-				select {
-				case <-time.After(time.Until(due)):
-				case <-ctx.Done():
-				}
-				return requests[int(i)%len(requests)]
-			}, done)
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, took...)
-			return err
-		})
-	}
-	err := sending.Wait()
-	return all, err
-}
-
-// latencies sends requests at a constant rate while work runs, whether or not earlier ones are
-// answered, and returns their latencies, ascending.
+// latencies sends requests at a constant rate, over a number of connections, while work runs, and returns
+// their latencies, ascending. A latency counts from the time at which the request was due, so that it
+// includes waiting for a slow response before. The first request is due once each connection has had a
+// response, which is not counted: the requests that wait for connections would otherwise be more than the
+// slowest 1 %.
 func latencies(
 	ctx context.Context, p *process, connections, rate int, requests [][]byte, work func(context.Context),
-) []time.Duration {
-	ctx, stop := context.WithCancel(ctx)
-	worked := make(chan error, 1)
-	go func() {
-		defer stop()
-		worked <- caught(func() { work(ctx) })
-	}()
-	took, err := loadAtRate(ctx, p.addr, connections, rate, requests)
+) (all []time.Duration) {
+	conns := make([]*connection, connections)
+	for i := range conns {
+		conns[i] = must(dial(ctx, p.addr))
+		check(conns[i].roundTrip(requests[0]))
+	}
+	var (
+		next    atomic.Int64
+		sending errgroup.Group
+		mu      sync.Mutex
+		start   = time.Now()
+	)
+	during, stop := context.WithCancel(ctx)
+	for _, conn := range conns {
+		sending.Go(func() error {
+			defer conn.Close()
+			for {
+				i := next.Add(1)
+				due := start.Add(time.Duration(i) * time.Second / time.Duration(rate))
+				if pause.For(during, time.Until(due)) != nil {
+					return nil
+				}
+				if err := conn.roundTrip(requests[int(i)%len(requests)]); err != nil {
+					return err
+				}
+				mu.Lock()
+				all = append(all, time.Since(due))
+				mu.Unlock()
+			}
+		})
+	}
+	err := caught(func() { work(ctx) })
 	stop()
-	check(errors.Join(err, <-worked))
-	slices.Sort(took)
-	return took
+	check(errors.Join(err, sending.Wait()))
+	slices.Sort(all)
+	return all
 }
 
 // p99 returns the 99th percentile of latencies.
@@ -135,23 +107,42 @@ func (e *environment) wait(ctx context.Context) { check(pause.For(ctx, e.seconds
 // sendRequests sends requests over one connection and reads the responses, until ctx ends. It calls
 // done after each of them.
 func sendRequests(ctx context.Context, addr string, next func() []byte, done func()) (err error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	conn, err := dial(ctx, addr)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	in := bufio.NewReaderSize(conn, 32<<10)
 	for ctx.Err() == nil {
-		if _, err := conn.Write(next()); err != nil {
-			return err
-		}
-		if err := readResponse(in); err != nil {
+		if err := conn.roundTrip(next()); err != nil {
 			return err
 		}
 		done()
 	}
 	return nil
+}
+
+// connection is a connection to a server, for one request after another.
+type connection struct {
+	net.Conn
+
+	in *bufio.Reader
+}
+
+func dial(ctx context.Context, addr string) (*connection, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &connection{conn, bufio.NewReaderSize(conn, 32<<10)}, nil
+}
+
+// roundTrip sends a request and reads its response.
+func (c *connection) roundTrip(request []byte) error {
+	if _, err := c.Write(request); err != nil {
+		return err
+	}
+	return readResponse(c.in)
 }
 
 var contentLength = []byte("Content-Length: ")
@@ -181,30 +172,14 @@ func readResponse(in *bufio.Reader) error {
 			}
 		}
 	}
-	if length >= 0 {
-		_, err := in.Discard(length)
-		return err
+	if length < 0 {
+		if _, err := io.Copy(io.Discard, httputil.NewChunkedReader(in)); err != nil {
+			return err
+		}
+		length = len("\r\n") // behind the last chunk
 	}
-	return readChunks(in)
-}
-
-func readChunks(in *bufio.Reader) error {
-	for {
-		line, err := in.ReadSlice('\n')
-		if err != nil {
-			return err
-		}
-		n, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 16, 64)
-		if err != nil {
-			return err
-		}
-		if _, err := in.Discard(int(n) + 2); err != nil {
-			return err
-		}
-		if n == 0 {
-			return nil
-		}
-	}
+	_, err = in.Discard(length)
+	return err
 }
 
 // httpRequest returns an encoded request.

@@ -15,12 +15,14 @@ import (
 	"time"
 )
 
+// pageRows is the number of entries of a page of a ranking.
+const pageRows = 50
+
 // settings holds the parameters of a run.
 type settings struct {
-	board, viewers, friends, limit int
-	rounds                         int
-	only                           string
-	seconds                        time.Duration
+	board, viewers, friends, rounds int
+	only                            string
+	seconds                         time.Duration
 }
 
 func main() {
@@ -28,7 +30,6 @@ func main() {
 	flag.IntVar(&s.board, "board", 1_000_000, "users on the board")
 	flag.IntVar(&s.viewers, "viewers", 1000, "users who read their ranking")
 	flag.IntVar(&s.friends, "friends", 200, "friends of each")
-	flag.IntVar(&s.limit, "limit", 50, "entries of a page")
 	flag.IntVar(&s.rounds, "rounds", 3, "rounds; the medians are printed")
 	flag.DurationVar(&s.seconds, "time", 4*time.Second, "time of each measurement")
 	names := make([]string, len(parts))
@@ -46,7 +47,7 @@ func main() {
 	defer stop()
 	run := func() error { return bench(ctx, s) }
 	if *bare != "" {
-		run = func() error { return serveBare(ctx, *bare, keys, s.limit) }
+		run = func() error { return serveBare(ctx, *bare, keys) }
 	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -86,7 +87,7 @@ func bench(ctx context.Context, s settings) (err error) {
 // runParts runs the parts that the settings ask for.
 func (e *environment) runParts(ctx context.Context) {
 	fmt.Printf("%d cores, %s; Redis %s; board of %d, %d viewers with %d friends each, pages of %d; %d rounds of %v, medians\n",
-		runtime.NumCPU(), runtime.Version(), redisInfo(ctx, e.rdb, "redis_version"), e.board, e.viewers, e.friends, e.limit, e.rounds, e.seconds)
+		runtime.NumCPU(), runtime.Version(), redisInfo(ctx, e.rdb, "redis_version"), e.board, e.viewers, e.friends, pageRows, e.rounds, e.seconds)
 
 	for _, part := range parts {
 		if e.only == "" || e.only == part.name {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -32,6 +31,8 @@ const (
 	// nearConnections is the number of concurrent requests. With a fourth of them the client
 	// and the service wait for each other: the cores of both are idle for a seventh of the time.
 	nearConnections = 128
+	// slowly is how often until asks a process that is busy.
+	slowly = 100 * time.Millisecond
 	// nearStreams is the number of live rankings that are open at the same time.
 	nearStreams = 1000
 )
@@ -72,18 +73,17 @@ func (e *environment) serveNear(ctx context.Context, viewers int, flags ...strin
 	forms[1].name, forms[1].process = "memory", e.serve(ctx, "near", append(flags, "--rankings.max_staleness="+nearStaleness.String())...)
 	e.storeFriendSets(ctx, viewers)
 	near := forms.memory()
-	for metric(ctx, near, "stepboard_near_cache_unproven_seconds") > 0 || metric(ctx, near, "stepboard_near_cache_bytes") == 0 {
-		check(pause.For(ctx, 100*time.Millisecond))
-	}
+	until(ctx, slowly, func() bool {
+		return metric(ctx, near, "stepboard_near_cache_unproven_seconds") == 0 && metric(ctx, near, "stepboard_near_cache_bytes") > 0
+	})
 	return forms
 }
 
 // metric reads a metric of a process.
 func metric(ctx context.Context, p *process, name string) float64 {
-	response, err := http.DefaultClient.Do(must(http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.addr+"/metrics", http.NoBody)))
-	check(err)
-	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
+	answer := must(send(ctx, p, http.MethodGet, "/metrics", "", http.NoBody))
+	defer answer.Close()
+	lines := bufio.NewScanner(answer)
 	for lines.Scan() {
 		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
 			return must(strconv.ParseFloat(text, 64))
@@ -184,7 +184,7 @@ func (e *environment) nearLive(ctx context.Context, forms nearForms) {
 func (e *environment) liveCost(ctx context.Context, p *process) (redis, server float64) {
 	streaming, stop := context.WithCancel(ctx)
 	defer stop()
-	e.openStreams(streaming, p.addr)
+	e.openStreams(streaming, p)
 	beforeRedis, beforeServer, begin := e.redisServer.cpu(), p.cpu(), time.Now()
 	check(pause.For(ctx, 3*e.seconds))
 	took := time.Since(begin).Seconds()
@@ -192,27 +192,19 @@ func (e *environment) liveCost(ctx context.Context, p *process) (redis, server f
 }
 
 // openStreams opens live rankings of different viewers, which are read until ctx ends.
-func (e *environment) openStreams(ctx context.Context, addr string) {
+func (e *environment) openStreams(ctx context.Context, p *process) {
 	var opening errgroup.Group
 	opening.SetLimit(nearConnections)
-	requests := e.viewerRequests("/v1/boards/"+nearBoard+"/friends/stream?limit=50", 0, nearStreams)
-	for _, request := range requests {
+	for v := range nearStreams {
+		token := e.token(userID(viewer(v)), "")
 		opening.Go(func() error {
-			var dialer net.Dialer
-			conn, err := dialer.DialContext(ctx, "tcp", addr)
-			if err != nil {
-				return err
+			stream, err := send(ctx, p, http.MethodGet, "/v1/boards/"+nearBoard+"/friends/stream?limit=50", token, http.NoBody)
+			if err == nil {
+				go func() {
+					_, _ = io.Copy(io.Discard, stream)
+					_ = stream.Close()
+				}()
 			}
-			context.AfterFunc(ctx, func() { _ = conn.Close() })
-			if _, err := conn.Write(request); err != nil {
-				return err
-			}
-			in := bufio.NewReader(conn)
-			status, err := in.ReadString('\n')
-			if err == nil && !strings.Contains(status, " 200 ") {
-				err = fmt.Errorf("a stream is answered %q", strings.TrimSpace(status))
-			}
-			go func() { _, _ = io.Copy(io.Discard, in) }()
 			return err
 		})
 	}

@@ -3,9 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
-
-	"stepboard/internal/pause"
 )
 
 // ranksViewers is how many viewers ask for their rank. The circles of all fit into memory.
@@ -33,9 +30,7 @@ func (e *environment) ranksBench(ctx context.Context) {
 		}
 	}
 	near := forms.memory()
-	for metric(ctx, near, "stepboard_near_cache_orders_total") == 0 {
-		check(pause.For(ctx, 100*time.Millisecond))
-	}
+	until(ctx, slowly, func() bool { return metric(ctx, near, "stepboard_near_cache_orders_total") > 0 })
 	bytes := metric(ctx, near, "stepboard_near_cache_order_bytes")
 	fmt.Printf("\nthe order of the board in the memory of a process: %.1f bytes a user\n", bytes/float64(e.board))
 	title := fmt.Sprintf("ranks of %d viewers with %d friends, board of %d", viewers, e.friends, e.board)

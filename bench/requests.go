@@ -14,13 +14,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stepboard/internal/pause"
 	"stepboard/models"
 	"stepboard/services/platform/auth"
 )
 
 // buildRequests encodes the requests of the viewers before anything is measured.
 func (e *environment) buildRequests() {
-	e.rankings = e.friendRequests("steps", 0, e.viewers, e.limit, "")
+	e.rankings = e.friendRequests("steps", 0, e.viewers, pageRows, "")
 	for v := range e.viewers {
 		e.uploads = append(e.uploads, e.uploadRequest("steps", v, 100+v))
 	}
@@ -168,19 +169,39 @@ func (e *environment) call(ctx context.Context, method, path string, body, answe
 	if body != nil {
 		check(json.NewEncoder(&encoded).Encode(body))
 	}
-	r := must(http.NewRequestWithContext(ctx, method, "http://"+e.service.addr+path, &encoded))
-	r.Header.Set("Authorization", "Bearer "+e.token("1", auth.ScopeAdmin+" "+auth.ScopeService))
-	got, err := http.DefaultClient.Do(r)
+	got, err := send(ctx, e.service, method, path, e.token("1", auth.ScopeAdmin+" "+auth.ScopeService), &encoded)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, got.Body.Close()) }()
-	if got.StatusCode/100 != 2 {
-		return fmt.Errorf("%s %s: %s", method, path, got.Status)
-	}
+	defer func() { err = errors.Join(err, got.Close()) }()
 	if answer == nil {
-		_, err := io.Copy(io.Discard, got.Body)
+		_, err := io.Copy(io.Discard, got)
 		return err
 	}
-	return json.NewDecoder(got.Body).Decode(answer)
+	return json.NewDecoder(got).Decode(answer)
+}
+
+// send sends a request to a process, which must accept it, and returns the body of the answer. The caller
+// closes it.
+func send(ctx context.Context, p *process, method, path, token string, body io.Reader) (io.ReadCloser, error) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+p.addr+path, body)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	got, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	if got.StatusCode/100 != 2 {
+		return nil, errors.Join(fmt.Errorf("%s %s: %s", method, path, got.Status), got.Body.Close())
+	}
+	return got.Body, nil
+}
+
+// until waits until a condition holds, which it looks at again and again.
+func until(ctx context.Context, every time.Duration, holds func() bool) {
+	for !holds() {
+		check(pause.For(ctx, every))
+	}
 }
