@@ -39,14 +39,23 @@ type figure[S any] struct {
 	labels     prometheus.Labels
 }
 
-// collector reports figures of one snapshot, which it reads at each scrape.
+// collector reports figures of snapshots, which it reads at each scrape: of one, or of one for each board.
 type collector[S any] struct {
-	read    func(context.Context) S
+	read    func(context.Context) map[string]S // by board; "" without boards
 	figures []figure[S]
+	labels  []string // "board", or none
 	descs   []*prometheus.Desc
 }
 
-// newCollector returns a collector. prefix is put before the names of its figures.
+func newSnapshots[S any](prefix string, read func(context.Context) map[string]S, figures []figure[S], labels ...string) *collector[S] {
+	c := &collector[S]{read: read, figures: figures, labels: labels}
+	for _, f := range figures {
+		c.descs = append(c.descs, prometheus.NewDesc(prefix+f.name, f.help, labels, f.labels))
+	}
+	return c
+}
+
+// newCollector returns a collector of one snapshot. prefix is put before the names of its figures.
 func newCollector[S any](prefix string, read func() S, figures ...figure[S]) *collector[S] {
 	return newAskingCollector(prefix, func(context.Context) S { return read() }, figures...)
 }
@@ -54,11 +63,19 @@ func newCollector[S any](prefix string, read func() S, figures ...figure[S]) *co
 // newAskingCollector is newCollector for a snapshot that a store, or the queue, is asked for. It
 // has scrapeTimeout for that.
 func newAskingCollector[S any](prefix string, read func(context.Context) S, figures ...figure[S]) *collector[S] {
-	c := &collector[S]{read: read, figures: figures}
-	for _, f := range figures {
-		c.descs = append(c.descs, prometheus.NewDesc(prefix+f.name, f.help, nil, f.labels))
-	}
-	return c
+	return newSnapshots(prefix, func(ctx context.Context) map[string]S { return map[string]S{"": read(ctx)} }, figures)
+}
+
+// newBoardsCollector is newAskingCollector for a snapshot of each board. While the store does not
+// respond, there are none.
+func newBoardsCollector[S any](prefix string, read func(context.Context) (map[string]S, error), figures ...figure[S]) *collector[S] {
+	return newSnapshots(prefix, func(ctx context.Context) map[string]S {
+		boards, err := read(ctx)
+		if err != nil {
+			return nil
+		}
+		return boards
+	}, figures, "board")
 }
 
 // Describe implements prometheus.Collector.
@@ -72,10 +89,12 @@ func (c *collector[S]) Describe(ch chan<- *prometheus.Desc) {
 func (c *collector[S]) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	s := c.read(ctx)
-	for i, f := range c.figures {
-		if value := f.value(s); !math.IsNaN(value) {
-			ch <- prometheus.MustNewConstMetric(c.descs[i], f.kind, value)
+	for board, s := range c.read(ctx) {
+		values := []string{board}[:len(c.labels)]
+		for i, f := range c.figures {
+			if value := f.value(s); !math.IsNaN(value) {
+				ch <- prometheus.MustNewConstMetric(c.descs[i], f.kind, value, values...)
+			}
 		}
 	}
 }
@@ -371,63 +390,22 @@ func newCirclesCollector(c *cache.Circles) prometheus.Collector {
 	)...)
 }
 
-// holdsCollector reports how many held totals wait for an operator, and for how long. Each scrape
+// newHoldsCollector reports how many held totals wait for an operator, and for how long. Each scrape
 // asks the database.
-type holdsCollector struct {
-	holds        *holds.Service
-	open, oldest *prometheus.Desc
-}
-
-func newHoldsCollector(h *holds.Service) *holdsCollector {
+func newHoldsCollector(h *holds.Service) prometheus.Collector {
+	type waiting = holds.Waiting
 	const away = " It is missing while Postgres does not respond."
-	return &holdsCollector{
-		h, prometheus.NewDesc("stepboard_holds_open", "Totals above the hold_above of their board about which nobody has decided."+away, []string{"board"}, nil),
-		prometheus.NewDesc("stepboard_holds_oldest_seconds", "How long ago the oldest of these was held; 0 if there is none."+away, []string{"board"}, nil),
-	}
+	const open = "Totals above the hold_above of their board about which nobody has decided." + away
+	const oldest = "How long ago the oldest of these was held; 0 if there is none." + away
+	return newBoardsCollector("stepboard_holds_", h.Waiting,
+		figure[waiting]{"open", open, gauge, func(w waiting) float64 { return float64(w.Open) }, nil},
+		figure[waiting]{"oldest_seconds", oldest, gauge, func(w waiting) float64 { return w.Oldest.Seconds() }, nil},
+	)
 }
 
-// Describe implements prometheus.Collector.
-func (c *holdsCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.open; ch <- c.oldest }
-
-// Collect implements prometheus.Collector.
-func (c *holdsCollector) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-	defer cancel()
-	waiting, err := c.holds.Waiting(ctx)
-	if err != nil {
-		return
-	}
-	for board, w := range waiting {
-		ch <- prometheus.MustNewConstMetric(c.open, prometheus.GaugeValue, float64(w.Open), board)
-		ch <- prometheus.MustNewConstMetric(c.oldest, prometheus.GaugeValue, w.Oldest.Seconds(), board)
-	}
-}
-
-// reviewsCollector reports how many scores wait for an operator to look at them. Each
+// newReviewsCollector reports how many scores wait for an operator to look at them. Each
 // scrape asks the database.
-type reviewsCollector struct {
-	reviews *reviews.Service
-	open    *prometheus.Desc
-}
-
-func newReviewsCollector(r *reviews.Service) *reviewsCollector {
-	return &reviewsCollector{r, prometheus.NewDesc("stepboard_reviews_open",
-		"Scores above the review_above of their board that nobody has looked at. It is missing while Postgres does not respond.",
-		[]string{"board"}, nil)}
-}
-
-// Describe implements prometheus.Collector.
-func (c *reviewsCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.open }
-
-// Collect implements prometheus.Collector.
-func (c *reviewsCollector) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-	defer cancel()
-	open, err := c.reviews.Open(ctx)
-	if err != nil {
-		return
-	}
-	for board, n := range open {
-		ch <- prometheus.MustNewConstMetric(c.open, prometheus.GaugeValue, float64(n), board)
-	}
+func newReviewsCollector(r *reviews.Service) prometheus.Collector {
+	const open = "Scores above the review_above of their board that nobody has looked at. It is missing while Postgres does not respond."
+	return newBoardsCollector("stepboard_reviews_", r.Open, figure[int64]{"open", open, gauge, func(n int64) float64 { return float64(n) }, nil})
 }
