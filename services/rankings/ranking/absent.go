@@ -3,7 +3,6 @@ package ranking
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	"stepboard/models"
@@ -29,23 +28,26 @@ type Absent struct {
 // likes are not for it. Two queries, or one and a round trip to Redis for the scores, if memory
 // does not have them. CodeUnavailable if SQL is away.
 func (s *Service) AbsentFriends(ctx context.Context, q Query) (*Absent, error) {
-	return s.absent(ctx, q, friendCircle{s}, "absent friends", string(q.Viewer))
+	return s.absent(ctx, q, "", "absent friends", string(q.Viewer))
 }
 
 // AbsentMembers is AbsentFriends for the present members of a group. Whom the user has blocked is
 // left out, too. CodeNotFound if the viewer is not a member.
 func (s *Service) AbsentMembers(ctx context.Context, q Query, group models.GroupID) (*Absent, error) {
-	return s.absent(ctx, q, groupCircle{s.o.Groups, group}, "absent members", string(q.Viewer), string(group))
+	return s.absent(ctx, q, group, "absent members", string(q.Viewer), string(group))
 }
 
-// absent lists the absent people of a circle. call and scope are those of rankCircle.
-func (s *Service) absent(ctx context.Context, q Query, c circle, call string, scope ...string) (found *Absent, err error) {
+// absent lists the absent people. group, call and scope are those of rankCircle.
+func (s *Service) absent(
+	ctx context.Context, q Query, group models.GroupID, call string, scope ...string,
+) (found *Absent, err error) {
 	r, err := s.resolve(ctx, q, call, scope...)
 	if err != nil {
 		return nil, err
 	}
+	r.group = group
 	err = s.answer(ctx, &r, func(a *attempt) error {
-		absent, err := s.absentOf(ctx, &r, a, c)
+		absent, err := s.absentOf(ctx, &r, a)
 		if err != nil {
 			return err
 		}
@@ -55,13 +57,10 @@ func (s *Service) absent(ctx context.Context, q Query, c circle, call string, sc
 	return found, err
 }
 
-// absentOf returns the people of a circle of whom the viewer is shown no score, ascending.
-func (s *Service) absentOf(ctx context.Context, r *request, a *attempt, c circle) ([]models.RowID, error) {
-	viewer := r.viewer
-	if slices.Contains(a.gone, viewer) {
-		viewer = 0
-	}
-	everybody, err := c.everybody(ctx, viewer)
+// absentOf returns the people of whom the viewer is shown no score, ascending.
+func (s *Service) absentOf(ctx context.Context, r *request, a *attempt) ([]models.RowID, error) {
+	viewer := a.viewer(r)
+	everybody, err := s.everybody(ctx, r.group, viewer)
 	if err != nil {
 		return nil, err
 	}
@@ -80,17 +79,28 @@ func (s *Service) absentOf(ctx context.Context, r *request, a *attempt, c circle
 	if len(shown) == 0 {
 		return absent, nil
 	}
-	composites, err := s.composites(ctx, a.place, s.store(a), shown)
-	if errors.Is(err, errAgain) {
-		composites, err = s.composites(ctx, a.place, s.store(a), shown) // the people are from the store already
-	}
-	for i, composite := range composites {
-		if composite == 0 {
-			absent = append(absent, shown[i])
+	found, err := s.scores(ctx, r, a, shown)
+	for _, e := range found.entries {
+		if e.Composite == 0 {
+			absent = append(absent, e.User)
 		}
 	}
 	slices.Sort(absent)
 	return absent, err
+}
+
+// everybody returns the members of a group, or a viewer's friends if that is empty, ascending: also those whose
+// scores the viewer is not shown, but without whom the viewer has muted or blocked. The viewer may be among
+// them. One query.
+func (s *Service) everybody(ctx context.Context, group models.GroupID, viewer models.RowID) ([]models.CirclePerson, error) {
+	switch {
+	case group != "":
+		return s.o.Groups.Everybody(ctx, group, viewer)
+	case viewer == 0:
+		return nil, nil
+	default:
+		return s.o.Friends.Everybody(ctx, viewer)
+	}
 }
 
 // absentPage returns the page of absent people that a request asks for. It reads the records of

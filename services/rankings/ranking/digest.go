@@ -22,7 +22,7 @@ func (s *Service) Digest(ctx context.Context, bucket *models.Bucket, users []mod
 	err := s.eachCircle(ctx, bucket, users, func(entries []models.Entry) {
 		points, _ := codec.Decode(entries[0].Composite)
 		lines = append(lines, models.DigestLine{
-			User: entries[0].User, Rank: int64(1 + countBefore(entries, entries[0])), Total: int64(len(entries)), Score: bucket.Score(points),
+			User: entries[0].User, Rank: 1 + countBefore(entries, entries[0]), Total: int64(len(entries)), Score: bucket.Score(points),
 			Leader: leader(entries).User,
 		})
 	})
@@ -96,8 +96,9 @@ func (s *Service) eachCircle(ctx context.Context, bucket *models.Bucket, users [
 func (s *Service) addComposites(
 	ctx context.Context, bucket *models.Bucket, users []models.RowID, composites map[models.RowID]models.Composite,
 ) error {
+	store := &attempt{place: place{bucket: bucket}}
 	for chunk := range slices.Chunk(users, readAtOnce) {
-		found, err := s.composites(ctx, place{bucket: bucket}, s.o.Entries, chunk)
+		found, err := s.composites(ctx, store, chunk)
 		if err != nil {
 			return err
 		}

@@ -81,7 +81,7 @@ func (s *Service) explanation(ctx context.Context, r *request, a *attempt) (*Exp
 	if err != nil {
 		return nil, err
 	}
-	stored, err := s.store(a).Composites(ctx, a.bucket, []models.RowID{r.viewer})
+	stored, err := s.stored(ctx, a, []models.RowID{r.viewer})
 	if err != nil {
 		return nil, err
 	}

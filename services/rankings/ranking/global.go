@@ -25,7 +25,7 @@ func (s *Service) Top(ctx context.Context, q Query) (*models.Ranking, error) {
 	return s.global(ctx, &r, func(a *attempt) (page, error) {
 		// Read two entries more than the page has: the cursor's own entry, which the
 		// previous page has shown, and the first entry of the next page.
-		window, err := s.store(a).Window(ctx, a.bucket, after, 0, q.Limit+2)
+		window, err := s.window(ctx, a, after, 0, q.Limit+2)
 		if err != nil {
 			return page{}, err
 		}
@@ -40,9 +40,9 @@ func (s *Service) Top(ctx context.Context, q Query) (*models.Ranking, error) {
 			entries, firstRank = entries[1:], firstRank+1
 		}
 		shown := entries[:min(len(entries), q.Limit)]
-		p := pageOf(a.bucket, shown, firstRank, mine.entry, mine.rank, len(entries) > len(shown))
-		p.Total = window.Total
-		return p, nil
+		return pageOf(a.bucket, Page{
+			Total: window.Total, FirstRank: firstRank, Entries: shown, More: len(entries) > len(shown), MyRank: mine.rank, Mine: mine.entry,
+		}), nil
 	})
 }
 
@@ -69,9 +69,7 @@ func (s *Service) Around(ctx context.Context, q Query, radius int) (*models.Rank
 			ahead = min(2*radius-behind, len(w.Ahead))
 			shown = append(w.Ahead[len(w.Ahead)-ahead:len(w.Ahead):len(w.Ahead)], w.Behind[:min(len(w.Behind), behind+1)]...)
 		}
-		p := pageOf(a.bucket, shown, w.rank-int64(ahead), w.entry, w.rank, false)
-		p.Total = w.Total
-		return p, nil
+		return pageOf(a.bucket, Page{Total: w.Total, FirstRank: w.rank - int64(ahead), Entries: shown, MyRank: w.rank, Mine: w.entry}), nil
 	})
 }
 
@@ -139,12 +137,11 @@ const windowAttempts = 4
 // forward entries (1 or more) from it on. Two reads of the store. If the entry changes
 // between them, it reads both again, so that rank and entry belong together.
 func (s *Service) windowAround(ctx context.Context, a *attempt, user models.RowID, back, forward int) (userWindow, error) {
-	store := s.store(a)
 	var w userWindow
 	for range windowAttempts {
 		w = userWindow{entry: models.Entry{User: user}}
 		if user != 0 {
-			composites, err := s.composites(ctx, a.place, store, []models.RowID{user})
+			composites, err := s.composites(ctx, a, []models.RowID{user})
 			if err != nil {
 				return userWindow{}, err
 			}
@@ -154,7 +151,7 @@ func (s *Service) windowAround(ctx context.Context, a *attempt, user models.RowI
 		if from.Composite == 0 {
 			from, back, forward = board.Top, 0, 0
 		}
-		window, err := store.Window(ctx, a.bucket, from, back, forward)
+		window, err := s.window(ctx, a, from, back, forward)
 		if err != nil {
 			return userWindow{}, err
 		}

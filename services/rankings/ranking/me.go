@@ -63,7 +63,7 @@ func (s *Service) summary(ctx context.Context, r *request, a *attempt) (*Summary
 	if a.bucket == nil {
 		return &Summary{}, nil
 	}
-	found, err := s.read(ctx, r, a, friendCircle{s})
+	found, err := s.read(ctx, r, a)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (s *Service) summary(ctx context.Context, r *request, a *attempt) (*Summary
 	} else if w, err = s.windowAround(ctx, a, r.viewer, 0, 1); err != nil {
 		return nil, err
 	}
-	summary := &Summary{GlobalTotal: w.Total, FriendsTotal: int64(friends.Total)}
+	summary := &Summary{GlobalTotal: w.Total, FriendsTotal: friends.Total}
 	if summary.Correction, err = s.correctionOf(ctx, a.place, r.viewer); err != nil {
 		return nil, err
 	}
@@ -87,10 +87,9 @@ func (s *Service) summary(ctx context.Context, r *request, a *attempt) (*Summary
 		return summary, nil
 	}
 	points, reachedAt := score.Of(a.bucket).Decode(w.entry.Composite)
-	friendsRank, percentile := int64(friends.MyRank), Percentile(w.rank, w.Total)
 	summary.Score, summary.ReachedAt = new(a.bucket.Score(points)), &reachedAt
-	summary.GlobalRank, summary.FriendsRank = &w.rank, &friendsRank
-	summary.Percentile = &percentile
+	summary.GlobalRank, summary.FriendsRank = &w.rank, new(friends.MyRank)
+	summary.Percentile = new(Percentile(w.rank, w.Total))
 	return summary, nil
 }
 

@@ -2,7 +2,6 @@ package ranking
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"stepboard/models"
@@ -52,27 +51,28 @@ type Query struct {
 // not all friends show them, a second query replaces the round trip for the friends. Likes,
 // which spans have not, cost one query more.
 func (s *Service) Friends(ctx context.Context, q Query) (*models.Ranking, error) {
-	return s.rankCircle(ctx, q, friendCircle{s}, "friends", string(q.Viewer))
+	return s.rankCircle(ctx, q, "", "friends", string(q.Viewer))
 }
 
 // Group ranks the present members of a group among themselves, at the cost of Friends.
 // CodeNotFound if the viewer is not a member.
 func (s *Service) Group(ctx context.Context, q Query, group models.GroupID) (*models.Ranking, error) {
-	return s.rankCircle(ctx, q, groupCircle{s.o.Groups, group}, "group", string(q.Viewer), string(group))
+	return s.rankCircle(ctx, q, group, "group", string(q.Viewer), string(group))
 }
 
-// rankCircle ranks the people of a circle. call and scope identify the list that a cursor
-// belongs to. Its steps are in resolve.go, attempt.go, locate.go, people.go, scores.go, rank.go
-// and render.go, in this order.
+// rankCircle ranks the members of a group, or the viewer's friends if that is empty. call and scope
+// identify the list that a cursor belongs to. Its steps after resolve are in source.go, read.go and
+// page.go, in this order.
 func (s *Service) rankCircle(
-	ctx context.Context, q Query, c circle, call string, scope ...string,
+	ctx context.Context, q Query, group models.GroupID, call string, scope ...string,
 ) (ranking *models.Ranking, err error) {
 	r, err := s.resolve(ctx, q, call, scope...)
 	if err != nil {
 		return nil, err
 	}
+	r.group = group
 	err = s.answer(ctx, &r, func(a *attempt) error {
-		found, err := s.read(ctx, &r, a, c)
+		found, err := s.read(ctx, &r, a)
 		if err != nil {
 			return err
 		}
@@ -83,28 +83,14 @@ func (s *Service) rankCircle(
 	return ranking, err
 }
 
-// read reads people and their scores. The entries are in the memory of the attempt.
-func (s *Service) read(ctx context.Context, r *request, a *attempt, c circle) (found scores, err error) {
-	p, err := s.people(ctx, r, a, c)
-	switch {
-	case err != nil:
-	case r.bucket == nil: // also without people: it finds out which days are archived
-		found.sums, err = s.sums(ctx, r, a, p)
-	case a.bucket != nil && len(p.ids) > 0:
-		found, err = s.scores(ctx, r, a, p.ids)
-		if errors.Is(err, errAgain) && p.asOf.IsZero() {
-			found, err = s.scores(ctx, r, a, p.ids) // the people are from the store already
-		}
-	}
-	return found, err
-}
-
 // request is a query whose board, days, viewer and position were found. No step changes it.
 type request struct {
 	board *catalog.Board
 	now   time.Time
 	// viewer is the viewer's row; 0 without a viewer, or if the viewer does not exist.
 	viewer models.RowID
+	// group is that whose members are ranked; empty for the viewer's friends.
+	group models.GroupID
 	// bucket is the one that the query asks for, as it would be made if it does not exist;
 	// nil in a span.
 	bucket *models.Bucket

@@ -5,111 +5,22 @@ import (
 	"slices"
 
 	"stepboard/models"
-	"stepboard/services/boards/score"
-	"stepboard/services/platform/cursor"
 )
-
-// page is a page of a ranking, of which Total, Entries and Me are set. Nobody in it has a
-// name.
-type page struct {
-	*models.Ranking
-	// users are those of the entries and then of Me, if that is set.
-	users []models.RowID
-	// leader is who leads a circle; 0 if nobody has a score, and in global lists.
-	leader models.RowID
-	// next is the position of the last entry if others follow; otherwise zero.
-	next models.Cursor
-}
-
-// rank ranks the people of a circle by their scores, which it reorders.
-func (r *request) rank(a *attempt, found scores) page {
-	if r.bucket == nil {
-		return r.rankSums(found.sums)
-	}
-	ranked := Rank(found.entries, r.viewer, r.after(), r.limit)
-	p := pageOf(a.bucket, ranked.Entries, int64(ranked.FirstRank), ranked.Mine, int64(ranked.MyRank), ranked.More)
-	p.Total, p.leader = int64(ranked.Total), ranked.Leader.User
-	return p
-}
-
-// after returns the position of the cursor in a bucket.
-func (r *request) after() models.Entry {
-	return models.Entry{User: r.cursor.Row, Composite: models.Composite(r.cursor.Key)}
-}
-
-// pageOf returns a page with entries of a bucket, the first of which has the given rank, and
-// with the viewer's entry if it has a rank.
-func pageOf(bucket *models.Bucket, entries []models.Entry, firstRank int64, mine models.Entry, myRank int64, more bool) page {
-	p := newPage(len(entries))
-	if bucket == nil {
-		return p
-	}
-	codec := score.Of(bucket)
-	fill := func(line *models.RankedEntry, composite models.Composite) {
-		points, reachedAt := codec.Decode(composite)
-		line.Score, line.ReachedAt = bucket.Score(points), reachedAt
-	}
-	for i, e := range entries {
-		line := &p.Entries[i]
-		p.users[i], line.Rank = e.User, firstRank+int64(i)
-		fill(line, e.Composite)
-	}
-	if myRank != 0 {
-		p.users, p.Me = append(p.users, mine.User), &models.RankedEntry{Rank: myRank}
-		fill(p.Me, mine.Composite)
-	}
-	if more {
-		last := entries[len(entries)-1]
-		p.next = models.Cursor{Key: int64(last.Composite), Row: last.User}
-	}
-	return p
-}
-
-// newPage returns a page with n entries to fill in.
-func newPage(n int) page {
-	p := page{Ranking: &models.Ranking{}, users: make([]models.RowID, n, n+2)} // and Me and the leader
-	p.MakeEntries(n)
-	return p
-}
-
-// rankSums is rank for a span.
-func (r *request) rankSums(entries []models.SumEntry) page {
-	slices.SortFunc(entries, models.SumEntry.Compare)
-	first, shown, next := cursor.Cut(entries, r.cursor, r.limit, models.SumEntry.ComparePosition, models.SumEntry.Position)
-	p := newPage(len(shown))
-	p.Total, p.next = int64(len(entries)), next
-	if len(entries) > 0 {
-		p.leader = entries[0].User
-	}
-	for i, e := range shown {
-		p.users[i], p.Entries[i] = e.User, sumLine(e, first+i)
-	}
-	if i := slices.IndexFunc(entries, func(e models.SumEntry) bool { return e.User == r.viewer }); i >= 0 {
-		me := sumLine(entries[i], i)
-		p.users, p.Me = append(p.users, r.viewer), &me
-	}
-	return p
-}
-
-// sumLine returns a line of a ranking of sums, at a place counted from 0, without its user.
-func sumLine(e models.SumEntry, place int) models.RankedEntry {
-	return models.RankedEntry{Rank: int64(place + 1), Score: e.Score, ReachedAt: e.ReachedAt, Days: e.Days}
-}
 
 // Page is a page of a ranked list.
 type Page struct {
 	// Total is the number of ranked entries on all pages together.
-	Total int
+	Total int64
 	// FirstRank is the rank of Entries[0], counted from 1.
-	FirstRank int
-	// Leader is the entry that ranks first; zero without entries.
+	FirstRank int64
+	// Leader is the entry that ranks first; zero without entries, and in global lists.
 	Leader models.Entry
 	// Entries is the page, best first.
 	Entries []models.Entry
 	// More reports whether entries follow the page.
 	More bool
 	// MyRank is the viewer's rank; 0 if the viewer has no entry.
-	MyRank int
+	MyRank int64
 	// Mine is the viewer's entry, if MyRank is not 0.
 	Mine models.Entry
 }
@@ -121,7 +32,7 @@ type Page struct {
 // log k) on average for a page of k entries.
 func Rank(entries []models.Entry, viewer models.RowID, after models.Entry, limit int) Page {
 	ranked := slices.DeleteFunc(entries, func(e models.Entry) bool { return e.Composite == 0 })
-	p := Page{Total: len(ranked), Leader: leader(ranked)}
+	p := Page{Total: int64(len(ranked)), Leader: leader(ranked)}
 	if i := slices.IndexFunc(ranked, func(e models.Entry) bool { return e.User == viewer }); i >= 0 {
 		p.Mine = ranked[i]
 		p.MyRank = 1 + countBefore(ranked, p.Mine)
@@ -130,7 +41,7 @@ func Rank(entries []models.Entry, viewer models.RowID, after models.Entry, limit
 	if after.Composite != 0 {
 		rest = slices.DeleteFunc(ranked, func(e models.Entry) bool { return !after.Before(e) })
 	}
-	p.FirstRank = p.Total - len(rest) + 1
+	p.FirstRank = p.Total - int64(len(rest)) + 1
 	p.More = len(rest) > limit
 	p.Entries = rest[:min(limit, len(rest))]
 	sortFirst(rest, len(p.Entries))
@@ -148,7 +59,7 @@ func leader(entries []models.Entry) (first models.Entry) {
 }
 
 // countBefore returns the number of entries that rank before e.
-func countBefore(entries []models.Entry, e models.Entry) (n int) {
+func countBefore(entries []models.Entry, e models.Entry) (n int64) {
 	for _, other := range entries {
 		if other.Before(e) {
 			n++

@@ -59,7 +59,7 @@ func TestRankAgreesWithSorting(t *testing.T) {
 			for order, given := range map[string][]models.Entry{"random": entries, "sorted": want, "reversed": reversed} {
 				for _, limit := range []int{0, 1, 50, 200, size} {
 					p := ranking.Rank(slices.Clone(given), 0, models.Entry{}, limit)
-					if p.Total != len(want) || !slices.Equal(p.Entries, want[:min(limit, len(want))]) {
+					if p.Total != int64(len(want)) || !slices.Equal(p.Entries, want[:min(limit, len(want))]) {
 						t.Fatalf("%d %s entries of %d composites, page of %d: got %v", size, order, composites, limit, p)
 					}
 				}
@@ -83,14 +83,14 @@ func TestPagesMakeUpTheRankedList(t *testing.T) {
 		var after models.Entry
 		for {
 			p := ranking.Rank(slices.Clone(entries), viewer, after, limit)
-			if p.Total != len(want) {
+			if p.Total != int64(len(want)) {
 				t.Fatalf("total %d, want %d", p.Total, len(want))
 			}
-			if p.FirstRank != len(got)+1 {
+			if p.FirstRank != int64(len(got))+1 {
 				t.Fatalf("page begins with rank %d, want %d", p.FirstRank, len(got)+1)
 			}
 			myRank := 1 + slices.IndexFunc(want, func(e models.Entry) bool { return e.User == viewer })
-			if p.MyRank != myRank || (myRank > 0 && p.Mine != want[myRank-1]) {
+			if p.MyRank != int64(myRank) || (myRank > 0 && p.Mine != want[myRank-1]) {
 				t.Fatalf("viewer %v: rank %d with %v, want %d", viewer, p.MyRank, p.Mine, myRank)
 			}
 			got = append(got, p.Entries...)
@@ -124,7 +124,7 @@ func TestAPageAfterAnEntryThatIsGone(t *testing.T) {
 			}
 		}
 		p := ranking.Rank(slices.Clone(entries), 0, position, 1000)
-		if !slices.Equal(p.Entries, want) || p.FirstRank != p.Total-len(want)+1 {
+		if !slices.Equal(p.Entries, want) || p.FirstRank != p.Total-int64(len(want))+1 {
 			t.Fatalf("after %v: %v from rank %d, want %v", position, p.Entries, p.FirstRank, want)
 		}
 	})

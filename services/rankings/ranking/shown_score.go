@@ -36,7 +36,7 @@ func (s *Service) Score(ctx context.Context, q Query, user models.UserID) (Shown
 	err = s.answer(ctx, &r, func(a *attempt) (err error) {
 		a.near = nil // a like is of a score that counts now, so the store is asked
 		if at = a.place; at.bucket != nil {
-			composites, err = s.composites(ctx, at, s.store(a), []models.RowID{found.User})
+			composites, err = s.composites(ctx, a, []models.RowID{found.User})
 		}
 		return err
 	})

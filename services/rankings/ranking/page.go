@@ -6,7 +6,93 @@ import (
 
 	"stepboard/internal/reuse"
 	"stepboard/models"
+	"stepboard/services/boards/score"
+	"stepboard/services/platform/cursor"
 )
+
+// page is a page of a ranking, of which Total, Entries and Me are set. Nobody in it has a
+// name.
+type page struct {
+	*models.Ranking
+	// users are those of the entries and then of Me, if that is set.
+	users []models.RowID
+	// leader is who leads a circle; 0 if nobody has a score, and in global lists.
+	leader models.RowID
+	// next is the position of the last entry if others follow; otherwise zero.
+	next models.Cursor
+}
+
+// rank ranks the people of a circle by their scores, which it reorders.
+func (r *request) rank(a *attempt, found scores) page {
+	if r.bucket == nil {
+		return r.rankSums(found.sums)
+	}
+	return pageOf(a.bucket, Rank(found.entries, r.viewer, r.after(), r.limit))
+}
+
+// after returns the position of the cursor in a bucket.
+func (r *request) after() models.Entry {
+	return models.Entry{User: r.cursor.Row, Composite: models.Composite(r.cursor.Key)}
+}
+
+// pageOf returns a page of a bucket, which is nil if nothing was ever written to it.
+func pageOf(bucket *models.Bucket, ranked Page) page {
+	p := newPage(len(ranked.Entries))
+	if bucket == nil {
+		return p
+	}
+	p.Total, p.leader = ranked.Total, ranked.Leader.User
+	codec := score.Of(bucket)
+	fill := func(line *models.RankedEntry, composite models.Composite) {
+		points, reachedAt := codec.Decode(composite)
+		line.Score, line.ReachedAt = bucket.Score(points), reachedAt
+	}
+	for i, e := range ranked.Entries {
+		line := &p.Entries[i]
+		p.users[i], line.Rank = e.User, ranked.FirstRank+int64(i)
+		fill(line, e.Composite)
+	}
+	if ranked.MyRank != 0 {
+		p.users, p.Me = append(p.users, ranked.Mine.User), &models.RankedEntry{Rank: ranked.MyRank}
+		fill(p.Me, ranked.Mine.Composite)
+	}
+	if ranked.More {
+		last := ranked.Entries[len(ranked.Entries)-1]
+		p.next = models.Cursor{Key: int64(last.Composite), Row: last.User}
+	}
+	return p
+}
+
+// newPage returns a page with n entries to fill in.
+func newPage(n int) page {
+	p := page{Ranking: &models.Ranking{}, users: make([]models.RowID, n, n+2)} // and Me and the leader
+	p.MakeEntries(n)
+	return p
+}
+
+// rankSums is rank for a span.
+func (r *request) rankSums(entries []models.SumEntry) page {
+	slices.SortFunc(entries, models.SumEntry.Compare)
+	first, shown, next := cursor.Cut(entries, r.cursor, r.limit, models.SumEntry.ComparePosition, models.SumEntry.Position)
+	p := newPage(len(shown))
+	p.Total, p.next = int64(len(entries)), next
+	if len(entries) > 0 {
+		p.leader = entries[0].User
+	}
+	for i, e := range shown {
+		p.users[i], p.Entries[i] = e.User, sumLine(e, first+i)
+	}
+	if i := slices.IndexFunc(entries, func(e models.SumEntry) bool { return e.User == r.viewer }); i >= 0 {
+		me := sumLine(entries[i], i)
+		p.users, p.Me = append(p.users, r.viewer), &me
+	}
+	return p
+}
+
+// sumLine returns a line of a ranking of sums, at a place counted from 0, without its user.
+func sumLine(e models.SumEntry, place int) models.RankedEntry {
+	return models.RankedEntry{Rank: int64(place + 1), Score: e.Score, ReachedAt: e.ReachedAt, Days: e.Days}
+}
 
 // render makes a page of a circle an answer: it adds what the ranking is of, the cursor, names
 // and likes. It notes in the attempt who has no record, because of an erasure meanwhile; the page

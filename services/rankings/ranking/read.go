@@ -2,6 +2,7 @@ package ranking
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -28,6 +29,96 @@ type scores struct {
 	position *board.Position
 }
 
+// read reads people and their scores. The entries are in the memory of the attempt.
+func (s *Service) read(ctx context.Context, r *request, a *attempt) (found scores, err error) {
+	p, err := s.people(ctx, r, a)
+	switch {
+	case err != nil:
+	case r.bucket == nil: // also without people: it finds out which days are archived
+		found.sums, err = s.sums(ctx, r, a, p)
+	case a.bucket != nil && len(p.ids) > 0:
+		found, err = s.scores(ctx, r, a, p.ids)
+	}
+	return found, err
+}
+
+// people are those among whom a viewer is ranked.
+type people struct {
+	ids []models.RowID
+	// asOf is the moment before which all changes were complete that ids have, if they are
+	// from memory; otherwise zero.
+	asOf time.Time
+	// after has the time after which an archived day of a friend must end to be shown. People
+	// without one show all of their days.
+	after map[models.RowID]time.Time
+}
+
+// people reads whose scores a request is about, among them the viewer, unless that does not exist: without
+// those who are gone, and without those who do not show the bucket. They may be from memory if that
+// is asked for scores, or if there are none. Past days have the present members of a group, too. Whoever may not
+// see the group gets an error.
+func (s *Service) people(ctx context.Context, r *request, a *attempt) (p people, err error) {
+	viewer := a.viewer(r)
+	near := a.near != nil || r.bucket != nil && a.bucket == nil
+	switch {
+	case r.group == "":
+		p, err = s.friends(ctx, viewer, near, s.old(r.now, a.oldest))
+	case near:
+		p.ids, p.asOf, err = s.o.Groups.Circle(ctx, r.group, viewer)
+	default:
+		p.ids, err = s.o.Groups.IDs(ctx, r.group, viewer)
+	}
+	a.note(p.asOf)
+	if len(a.gone) > 0 || p.after != nil {
+		p.ids = slices.DeleteFunc(p.ids, func(user models.RowID) bool {
+			return slices.Contains(a.gone, user) || a.bucket != nil && !p.after[user].Before(a.bucket.EndsAt)
+		})
+	}
+	return p, err
+}
+
+// friends reads a viewer's friends, and adds the viewer. With near they are from the memory of the process if it
+// may be used. old says that not all friends show all archived days.
+func (s *Service) friends(ctx context.Context, viewer models.RowID, near, old bool) (p people, err error) {
+	switch {
+	case viewer == 0:
+		return p, nil
+	case near:
+		p.ids, p.asOf, err = s.o.Friends.Circle(ctx, viewer)
+	case old:
+		var everybody []models.CirclePerson // the sets in Redis do not say when a friendship began
+		everybody, err = s.o.Friends.Everybody(ctx, viewer)
+		p.after = make(map[models.RowID]time.Time, len(everybody))
+		for _, f := range everybody {
+			if f.Shown {
+				p.ids, p.after[f.User] = append(p.ids, f.User), f.Since.Add(-s.friendsHistory())
+			}
+		}
+	default:
+		p.ids, err = s.o.Friends.IDs(ctx, viewer)
+	}
+	p.ids = append(p.ids, viewer)
+	return p, err
+}
+
+// friendsHistory returns how long before a friendship began an archived day may end that the
+// friends see of each other.
+func (s *Service) friendsHistory() time.Duration {
+	return time.Duration(s.o.HistoryDays) * 24 * time.Hour
+}
+
+// shownBefore returns the time before which a friendship must have begun so that the
+// friends see each other in an archived bucket that ends at the given time.
+func (s *Service) shownBefore(endsAt time.Time) time.Time {
+	return endsAt.UTC().Add(s.friendsHistory())
+}
+
+// old reports whether an archived bucket ended so long ago that not all friends show it.
+// endsAt is zero without such a bucket.
+func (s *Service) old(now, endsAt time.Time) bool {
+	return !endsAt.IsZero() && !now.Before(s.shownBefore(endsAt))
+}
+
 // scores reads the scores of people in one bucket.
 func (s *Service) scores(ctx context.Context, r *request, a *attempt, ids []models.RowID) (found scores, err error) {
 	var composites []models.Composite
@@ -39,10 +130,13 @@ func (s *Service) scores(ctx context.Context, r *request, a *attempt, ids []mode
 		}
 		found.position = &position
 	} else {
-		composites, err = s.composites(ctx, a.place, s.store(a), ids)
+		composites, err = s.composites(ctx, a, ids)
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		found.entries = entriesOf(ids, composites, a.entries)
+	case errors.Is(err, errAgain) && a.asOf.IsZero(): // the people are from the store already
+		return s.scores(ctx, r, a, ids)
 	}
 	return found, err
 }
@@ -56,25 +150,6 @@ func entriesOf(ids []models.RowID, composites []models.Composite, memory *[]mode
 	}
 	*memory = list
 	return list
-}
-
-// composites returns the composites of users in the bucket that are shown, by position, from a
-// store that has it.
-func (s *Service) composites(ctx context.Context, at place, store Reader, users []models.RowID) ([]models.Composite, error) {
-	composites, err := store.Composites(ctx, at.bucket, users)
-	if err != nil {
-		return nil, err
-	}
-	if !at.archived {
-		s.o.Rules.Show(at.bucket, users, composites)
-		return composites, nil
-	}
-	for i, user := range users {
-		if s.o.Rules.Erased(user) {
-			composites[i] = 0
-		}
-	}
-	return composites, nil
 }
 
 // sums adds up the scores of people over the days of a span: those of hot days in Redis, and
