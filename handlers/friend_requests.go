@@ -3,7 +3,6 @@ package handlers
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"stepboard/models"
 	"stepboard/services/people/friends"
@@ -11,7 +10,7 @@ import (
 
 // FriendRequestService lists, sends and settles friend requests.
 type FriendRequestService interface {
-	Requests(ctx context.Context, user models.UserID, before time.Time, after models.RowID, limit int) ([]friends.Request, error)
+	Requests(ctx context.Context, user models.UserID, after models.Cursor, limit int) ([]friends.Request, error)
 	SendRequest(ctx context.Context, from, to models.UserID) (status friends.Status, created bool, err error)
 	Accept(ctx context.Context, user, other models.UserID) error
 	Decline(ctx context.Context, user, other models.UserID) error
@@ -54,11 +53,7 @@ type friendRequestPage struct {
 
 func (h *friendRequestHandlers) list(ctx context.Context, user models.UserID, in *ListInput) (*output[friendRequestPage], error) {
 	requests, next, err := pageOf(ctx, h.cursors, in.Paging, friendRequestOf, func(after models.Cursor, limit int) ([]friends.Request, error) {
-		var before time.Time
-		if after.Key != 0 {
-			before = time.UnixMicro(after.Key).UTC()
-		}
-		return h.service.Requests(ctx, user, before, after.Row, limit)
+		return h.service.Requests(ctx, user, after, limit)
 	}, "friend-requests", string(user))
 	return outputOf(friendRequestPage{requests, next}, err)
 }

@@ -17,19 +17,19 @@ type friendRequests struct {
 	created bool
 }
 
-func (s friendRequests) Requests(_ context.Context, user models.UserID, before time.Time, after models.RowID, limit int) ([]friends.Request, error) {
+func (s friendRequests) Requests(_ context.Context, user models.UserID, after models.Cursor, limit int) ([]friends.Request, error) {
 	when := "now"
-	if !before.IsZero() {
-		when = before.Format(time.RFC3339)
+	if after != (models.Cursor{}) {
+		when = after.Before().Format(time.RFC3339)
 	}
-	if err := s.record("Requests", user, when, after, limit); err != nil {
+	if err := s.record("Requests", user, when, after.Row, limit); err != nil {
 		return nil, err
 	}
 	list := []friends.Request{
 		{Row: 88002, User: "1002", Nickname: "Ann", Incoming: true, CreatedAt: noon},
 		{Row: 88001, User: "1003", CreatedAt: noon.Add(-time.Second)},
 	}
-	if !before.IsZero() {
+	if after != (models.Cursor{}) {
 		list = list[1:]
 	}
 	return list[:min(limit, len(list))], nil

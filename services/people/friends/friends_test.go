@@ -66,9 +66,9 @@ func (s numbered) List(ctx context.Context, user, after models.RowID, limit int)
 }
 
 func (s numbered) Requests(
-	ctx context.Context, user models.RowID, before time.Time, after models.RowID, limit int,
+	ctx context.Context, user models.RowID, after models.Cursor, limit int,
 ) ([]friends.Request, error) {
-	return s.Service.Requests(ctx, testenv.ID(user), before, after, limit)
+	return s.Service.Requests(ctx, testenv.ID(user), after, limit)
 }
 
 func (s numbered) Import(ctx context.Context, edges []models.Edge) (int, []friends.Rejected, error) {
@@ -242,10 +242,9 @@ func TestPages(t *testing.T) {
 			}
 		}
 		var seen []models.RowID
-		var before time.Time
-		var after models.RowID
+		var position models.Cursor
 		for {
-			page, err := service.Requests(ctx, 1, before, after, 4)
+			page, err := service.Requests(ctx, 1, position, 4)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -257,7 +256,7 @@ func TestPages(t *testing.T) {
 					t.Errorf("request %+v", r)
 				}
 				seen = append(seen, r.Row)
-				before, after = r.CreatedAt, r.Row
+				position = r.Cursor()
 			}
 		}
 		slices.Reverse(seen)
@@ -268,7 +267,8 @@ func TestPages(t *testing.T) {
 		if err := service.Replace(ctx, 1, others); err != nil {
 			t.Fatal(err)
 		}
-		seen, after = nil, 0
+		seen = nil
+		var after models.RowID
 		for {
 			page, err := service.List(ctx, 1, after, 4)
 			if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"stepboard/internal/codes"
 	"stepboard/internal/testenv"
@@ -76,7 +75,7 @@ func TestFriendInvites(t *testing.T) {
 			t.Fatal(err)
 		}
 		join("3", code)
-		if open := testenv.Must(s.Requests(ctx, 1, time.Time{}, 0, 9)); len(open) != 0 {
+		if open := testenv.Must(s.Requests(ctx, 1, models.Cursor{}, 9)); len(open) != 0 {
 			t.Errorf("requests are left: %+v", open)
 		}
 

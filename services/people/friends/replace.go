@@ -39,7 +39,7 @@ func (s *Service) Replace(ctx context.Context, owner models.UserID, friends []mo
 	user, wanted := rows[0], rows[1:]
 	slices.Sort(wanted)
 	for try := range replaceTries {
-		had, err := s.store.ids(ctx, user)
+		had, err := friendIDs(s.store.db.WithContext(ctx), user)
 		if err != nil {
 			return models.Unavailable("replace friends", err)
 		}

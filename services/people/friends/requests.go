@@ -141,10 +141,11 @@ func (s *Service) countRequest(t *tx, user models.RowID, locked lockedUser) erro
 // nothing. CodeNotFound if the other user has sent no request, or the user has declined
 // it, CodeFriendLimit if either has too many friends.
 func (s *Service) Accept(ctx context.Context, accepting, asking models.UserID) error {
-	user, other, err := s.findTwo(ctx, accepting, asking)
+	rows, err := s.directory.Find(ctx, accepting, asking)
 	if err != nil {
 		return err
 	}
+	user, other := rows[0], rows[1]
 	if user == 0 || other == 0 {
 		return errNotAsked(asking)
 	}
@@ -175,27 +176,18 @@ func errNotAsked(user models.UserID) error {
 	return models.Errorf(models.CodeNotFound, "user %s has not asked", user)
 }
 
-// findTwo returns the rows of two users; 0 for one that does not exist.
-func (s *Service) findTwo(ctx context.Context, a, b models.UserID) (rowA, rowB models.RowID, err error) {
-	rows, err := s.directory.Find(ctx, a, b)
-	if err != nil {
-		return 0, 0, err
-	}
-	return rows[0], rows[1], nil
-}
-
 // changeTwo runs fn as a change of two users, in a transaction that has locked both.
 // If one of them does not exist, it does nothing.
 func (s *Service) changeTwo(ctx context.Context, a, b models.UserID, fn func(t *tx, user, other models.RowID) error) error {
-	user, other, err := s.findTwo(ctx, a, b)
-	if err != nil || user == 0 || other == 0 {
+	rows, err := s.directory.Find(ctx, a, b)
+	if err != nil || rows[0] == 0 || rows[1] == 0 {
 		return err
 	}
 	return s.change(ctx, func(t *tx) error {
-		if _, err := t.lock(user, other); err != nil {
+		if _, err := t.lock(rows...); err != nil {
 			return err
 		}
-		return fn(t, user, other)
+		return fn(t, rows[0], rows[1])
 	})
 }
 

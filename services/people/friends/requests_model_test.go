@@ -164,7 +164,7 @@ func described(list []friends.Request, base models.RowID) string {
 
 // listed returns the requests that a user is shown, with each row less the given one.
 func (s numbered) listed(t *rapid.T, user, base models.RowID) string {
-	list, err := s.Requests(t.Context(), user, time.Time{}, 0, 50)
+	list, err := s.Requests(t.Context(), user, models.Cursor{}, 50)
 	if err != nil {
 		t.Fatal(err)
 	}

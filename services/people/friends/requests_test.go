@@ -145,7 +145,7 @@ func TestLimitsUnderConcurrentCalls(t *testing.T) {
 				})
 			}
 			testenv.Wait(t, "the calls end", &calls)
-			list := testenv.Must(replicas[0].Requests(t.Context(), from, time.Time{}, 0, 50))
+			list := testenv.Must(replicas[0].Requests(t.Context(), from, models.Cursor{}, 50))
 			if created.Load() != 5 || len(list) != 5 {
 				t.Errorf("limits %+v: %d requests were created, %d are listed, want 5", limits, created.Load(), len(list))
 			}
@@ -157,7 +157,7 @@ func TestLimitsUnderConcurrentCalls(t *testing.T) {
 func (s numbered) directions(t *testing.T, user models.RowID) []string {
 	t.Helper()
 	var list []string
-	for _, r := range testenv.Must(s.Requests(t.Context(), user, time.Time{}, 0, 50)) {
+	for _, r := range testenv.Must(s.Requests(t.Context(), user, models.Cursor{}, 50)) {
 		if r.Incoming {
 			list = append(list, "<"+r.Row.String())
 		} else {
@@ -276,7 +276,7 @@ func TestOutgoingRequestsShowNoProfile(t *testing.T) {
 			1: {Row: 2, User: testenv.ID(2), CreatedAt: env.Clock.Now()},
 			2: {Row: 1, User: testenv.ID(1), Nickname: "user 1", AvatarURL: "https://example.com/a", Incoming: true, CreatedAt: env.Clock.Now()},
 		} {
-			list := testenv.Must(s.Requests(t.Context(), user, time.Time{}, 0, 10))
+			list := testenv.Must(s.Requests(t.Context(), user, models.Cursor{}, 10))
 			if len(list) == 1 {
 				list[0].CreatedAt = list[0].CreatedAt.UTC()
 				want.CreatedAt = want.CreatedAt.UTC()

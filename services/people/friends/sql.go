@@ -26,11 +26,6 @@ type Store struct {
 // the outbox; nil if nobody hears of them.
 func NewStore(db *gorm.DB, outbox *outcomes.Outbox) *Store { return &Store{db: db, outbox: outbox} }
 
-// ids returns a user's friends, ordered by id. One query.
-func (s *Store) ids(ctx context.Context, user models.RowID) ([]models.RowID, error) {
-	return friendIDs(s.db.WithContext(ctx), user)
-}
-
 // shown is the condition that a user, its parameter, is shown the scores of the friend of
 // a row of friendships.
 var shown = visible.ToViewer("friend_id") + " AND " + visible.NotHidden("friend_id")
@@ -61,7 +56,7 @@ func (s *Service) Since(ctx context.Context, user, other models.RowID) (since ti
 	return rows[0].CreatedAt, rows[0].Shown, nil
 }
 
-// friendIDs returns a user's friends, ordered by id.
+// friendIDs returns a user's friends, ordered by id. One query.
 func friendIDs(db *gorm.DB, user models.RowID) ([]models.RowID, error) {
 	var ids []models.RowID
 	err := db.Model(&models.Friendship{}).Where("user_id = ?", user).Order("friend_id").Pluck("friend_id", &ids).Error

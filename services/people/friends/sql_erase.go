@@ -20,7 +20,7 @@ const eraseFriends = 100
 // It may be repeated. One transaction of five statements for each eraseFriends; after each it
 // pauses for as long as that took.
 func (s *Service) Erase(ctx context.Context, user models.RowID) (removed int64, err error) {
-	friends, err := s.store.ids(ctx, user)
+	friends, err := friendIDs(s.store.db.WithContext(ctx), user)
 	if err != nil {
 		return 0, err
 	}

@@ -27,27 +27,20 @@ func (r Request) Cursor() models.Cursor {
 }
 
 // Requests returns a page of a user's requests, incoming and outgoing, newest first, without
-// those that the user has declined, behind the given time and row. A zero time begins at the
-// newest. A user that does not exist has none. One query.
-func (s *Service) Requests(ctx context.Context, user models.UserID, before time.Time, after models.RowID, limit int) ([]Request, error) {
+// those that the user has declined, behind a position. A user that does not exist has none. One
+// query.
+func (s *Service) Requests(ctx context.Context, user models.UserID, after models.Cursor, limit int) (page []Request, err error) {
 	row, err := s.directory.FindOne(ctx, user)
 	if err != nil || row == 0 {
 		return nil, err
 	}
-	query := `
+	err = s.store.db.WithContext(ctx).Raw(`
 		SELECT r.other_id, u.external_id, r.incoming, r.created_at,
 			CASE WHEN r.incoming THEN u.nickname ELSE '' END AS nickname,
 			CASE WHEN r.incoming THEN u.avatar_url ELSE '' END AS avatar_url
 		FROM friend_requests r JOIN users u ON u.user_id = r.other_id
-		WHERE r.user_id = ? AND r.declined_at IS NULL`
-	args := []any{row}
-	if !before.IsZero() {
-		query += ` AND (r.created_at < ? OR (r.created_at = ? AND r.other_id < ?))`
-		args = append(args, before, before, after)
-	}
-	query += ` ORDER BY r.created_at DESC, r.other_id DESC LIMIT ?`
-	var page []Request
-	err = s.store.db.WithContext(ctx).Raw(query, append(args, limit)...).Scan(&page).Error
+		WHERE r.user_id = ? AND r.declined_at IS NULL AND (r.created_at, r.other_id) < (?, ?)
+		ORDER BY r.created_at DESC, r.other_id DESC LIMIT ?`, row, after.Before(), after.Row, limit).Scan(&page).Error
 	return page, models.Public("list friend requests", err)
 }
 
@@ -117,13 +110,9 @@ func (t *tx) refuseBlocked(user, other models.RowID) error {
 }
 
 // countSent returns the number of pending requests that a user has sent.
-func (t *tx) countSent(user models.RowID) (int, error) {
-	var n int64
-	err := t.db.Raw(`SELECT count(*) FROM friend_requests WHERE user_id = ? AND NOT incoming`, user).Scan(&n).Error
-	if err != nil {
-		return 0, fmt.Errorf("count friend requests: %w", err)
-	}
-	return int(n), nil
+func (t *tx) countSent(user models.RowID) (n int, err error) {
+	err = t.db.Raw(`SELECT count(*) FROM friend_requests WHERE user_id = ? AND NOT incoming`, user).Scan(&n).Error
+	return n, models.Wrap("count friend requests", err)
 }
 
 // storeSent stores how many requests a user has sent in the day that ends at the given

@@ -102,23 +102,15 @@ func (s *Service) List(ctx context.Context, q ranking.Query, user models.UserID)
 		return Page{}, err
 	}
 	scope := []string{"likes", q.Board, strconv.Itoa(int(found.Day)), string(user), string(q.Viewer)}
-	var before time.Time
 	after, err := s.o.Cursors.Open(ctx, q.Cursor, scope...)
 	if err != nil {
 		return Page{}, err
 	}
-	if q.Cursor != "" {
-		before = time.UnixMicro(after.Key).UTC()
-	}
-	list, err := s.o.Store.list(ctx, found, q.Board, before, after.Row, q.Limit+1)
+	list, err := s.o.Store.list(ctx, found, q.Board, after, q.Limit+1)
 	if err != nil {
 		return Page{}, models.Unavailable("list likes", err)
 	}
-	page := Page{Likers: list}
-	if len(list) > q.Limit {
-		page.Likers = list[:q.Limit]
-		last := page.Likers[q.Limit-1]
-		page.NextCursor = s.o.Cursors.Next(models.Cursor{Key: last.CreatedAt.UnixMicro(), Row: last.Row}, scope...)
-	}
-	return page, nil
+	_, list, next := cursor.Cut(list, models.Cursor{}, q.Limit, nil,
+		func(l Liker) models.Cursor { return models.Cursor{Key: l.CreatedAt.UnixMicro(), Row: l.Row} })
+	return Page{list, s.o.Cursors.Next(next, scope...)}, nil
 }

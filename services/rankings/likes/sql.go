@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -126,23 +125,16 @@ func (s *Store) counts(ctx context.Context, query string, args ...any) (map[mode
 	return counts, nil
 }
 
-// list returns those who like a score, newest first, behind the given time and row; from the
-// newest on if the time is zero. One query.
+// list returns those who like a score, newest first, behind a position. One query.
 func (s *Store) list(
-	ctx context.Context, of ranking.ShownScore, board string, before time.Time, after models.RowID, limit int,
-) ([]Liker, error) {
-	query := `
+	ctx context.Context, of ranking.ShownScore, board string, after models.Cursor, limit int,
+) (page []Liker, err error) {
+	err = s.db.WithContext(ctx).Raw(`
 		SELECT l.liked_by, u.external_id, u.nickname, u.avatar_url, l.created_at
 		FROM likes l JOIN users u ON u.user_id = l.liked_by
-		WHERE l.user_id = ? AND l.day = ? AND l.board = ? AND NOT l.withdrawn AND ` + shown
-	args := []any{of.User, of.Day, board, of.Viewer, of.Viewer}
-	if !before.IsZero() {
-		query += ` AND (l.created_at < ? OR (l.created_at = ? AND l.liked_by < ?))`
-		args = append(args, before, before, after)
-	}
-	query += ` ORDER BY l.created_at DESC, l.liked_by DESC LIMIT ?`
-	var page []Liker
-	err := s.db.WithContext(ctx).Raw(query, append(args, limit)...).Scan(&page).Error
+		WHERE l.user_id = ? AND l.day = ? AND l.board = ? AND NOT l.withdrawn AND (l.created_at, l.liked_by) < (?, ?) AND `+shown+`
+		ORDER BY l.created_at DESC, l.liked_by DESC LIMIT ?`,
+		of.User, of.Day, board, after.Before(), after.Row, of.Viewer, of.Viewer, limit).Scan(&page).Error
 	return page, err
 }
 
