@@ -206,12 +206,11 @@ func (s *Service) addArchived(ctx context.Context, sh *computation, days []day) 
 		}
 	}
 	for _, d := range list {
-		err := s.each(ctx, d, sh.users(d.date, missing), s.o.Archive.Composites, func(scores map[models.RowID]models.Composite) {
-			sh.add(d, missing, scores)
-		})
+		scores, err := s.scores(ctx, d, sh.users(d.date, missing), s.o.Archive.Composites)
 		if err != nil {
 			return err
 		}
+		sh.add(d, missing, scores)
 	}
 	for i, one := range sh.memberships {
 		now.sums[one] = sh.sums[i]
@@ -222,19 +221,19 @@ func (s *Service) addArchived(ctx context.Context, sh *computation, days []day) 
 
 // addHot adds a day that is not archived, which is read once for all competitions.
 func (s *Service) addHot(ctx context.Context, d day, computations []*computation) error {
-	all := make(map[models.RowID]struct{})
+	var all []models.RowID
 	for _, sh := range computations {
-		for _, user := range sh.users(d.date, sh.all()) {
-			all[user] = struct{}{}
-		}
+		all = append(all, sh.users(d.date, sh.all())...)
 	}
-	return s.each(ctx, d, slices.Sorted(maps.Keys(all)), s.hot, func(scores map[models.RowID]models.Composite) {
-		for _, sh := range computations {
-			if d.date >= sh.First && d.date <= sh.Last {
-				sh.add(d, sh.all(), scores)
-			}
-		}
-	})
+	slices.Sort(all)
+	scores, err := s.scores(ctx, d, slices.Compact(all), s.hot)
+	if err != nil {
+		return err
+	}
+	for _, sh := range computations {
+		sh.add(d, sh.all(), scores)
+	}
+	return nil
 }
 
 // hot reads the scores of users on a day that is not archived as they are shown.
@@ -246,29 +245,26 @@ func (s *Service) hot(ctx context.Context, bucket *models.Bucket, users []models
 	return composites, err
 }
 
-// each reads the scores of users on a day, in chunks with a pause after each, and calls use with all of them.
-func (s *Service) each(
+// scores reads the scores of users on a day by a function, in chunks with a pause after each.
+func (s *Service) scores(
 	ctx context.Context, d day, users []models.RowID,
-	read func(context.Context, *models.Bucket, []models.RowID) ([]models.Composite, error), use func(map[models.RowID]models.Composite),
-) error {
+	read func(context.Context, *models.Bucket, []models.RowID) ([]models.Composite, error),
+) (map[models.RowID]models.Composite, error) {
 	scores := make(map[models.RowID]models.Composite, len(users))
 	for some := range slices.Chunk(users, chunk) {
 		began := time.Now()
 		composites, err := read(ctx, d.bucket, some)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i, user := range some {
 			scores[user] = composites[i]
 		}
 		if err := s.o.Rest(ctx, began, pauseTimes); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if len(users) > 0 {
-		use(scores)
-	}
-	return nil
+	return scores, nil
 }
 
 // all returns the indexes of all memberships.

@@ -38,15 +38,13 @@ type shown struct {
 }
 
 // memory has the standings that were shown lately. Safe for concurrent use.
-type memory struct {
-	cache *otter.Cache[models.CompetitionRow, *shown]
-}
+type memory = otter.Cache[models.CompetitionRow, *shown]
 
 func newMemory(bytes int64) *memory {
-	return &memory{otter.Must(&otter.Options[models.CompetitionRow, *shown]{
+	return otter.Must(&otter.Options[models.CompetitionRow, *shown]{
 		MaximumWeight: uint64(bytes),
 		Weigher:       func(_ models.CompetitionRow, s *shown) uint32 { return s.weight() },
-	})}
+	})
 }
 
 func (s *shown) weight() uint32 {
@@ -59,7 +57,7 @@ func (s *shown) weight() uint32 {
 // standing returns the present standing of a competition, or a final one that was made since that was read.
 // CodeUnavailable before the first one. Two queries once a second, and one more if it was replaced.
 func (s *Service) standing(ctx context.Context, c *models.Competition) (present, error) {
-	entry, _ := s.memory.cache.ComputeIfAbsent(c.Row, func() (*shown, bool) { return new(shown), false })
+	entry, _ := s.memory.ComputeIfAbsent(c.Row, func() (*shown, bool) { return new(shown), false })
 	entry.mu.Lock()
 	defer entry.mu.Unlock()
 	now := s.o.Clock()
@@ -72,7 +70,7 @@ func (s *Service) standing(ctx context.Context, c *models.Competition) (present,
 	}
 	if found.standing != entry.standing {
 		entry.present = found
-		s.memory.cache.Set(c.Row, entry) // with its weight
+		s.memory.Set(c.Row, entry) // with its weight
 	}
 	entry.lookedAt = now
 	return found, nil
@@ -96,7 +94,7 @@ func (s *Service) look(ctx context.Context, c *models.Competition, had present) 
 		return had, err
 	}
 	if row.Revision == 0 { // a final one stays
-		b.hide(func(user models.RowID) bool { return hidden[user] })
+		b.hide(hidden)
 		b.leave(s.o.Rules.Erased)
 	}
 	row.Body = nil

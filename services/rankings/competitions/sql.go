@@ -49,15 +49,11 @@ func (stored) TableName() string { return "standings" }
 
 // runs returns the number of the last complete run of each archived day of a board. One query.
 func (s *Store) runs(ctx context.Context, board string) (map[string]int, error) {
-	return runsOf(s.db.WithContext(ctx), board)
-}
-
-func runsOf(db *gorm.DB, board string) (map[string]int, error) {
 	var rows []struct {
 		Bucket string
 		Run    int
 	}
-	err := db.Raw(`SELECT bucket, max(run) AS run FROM board_archives WHERE board = ? AND state = ? GROUP BY bucket`,
+	err := s.db.WithContext(ctx).Raw(`SELECT bucket, max(run) AS run FROM board_archives WHERE board = ? AND state = ? GROUP BY bucket`,
 		board, models.ArchiveComplete).Scan(&rows).Error
 	runs := make(map[string]int, len(rows))
 	for _, r := range rows {
@@ -78,11 +74,11 @@ func (s *Store) write(ctx context.Context, c models.CompetitionRow, asOf time.Ti
 	return models.Wrap("store a standing", err)
 }
 
-// settled returns errUnsettled if a day of a competition was archived again since it was read, or will be: a
+// settled, of a store over a transaction, returns errUnsettled if a day of a competition was archived again since it was read, or will be: a
 // correction of it is pending, or a total of it that an operator has released waits to be written, or was written
 // too lately to have been seen. Three queries.
-func settled(tx *gorm.DB, sh *computation, asOf time.Time) error {
-	runs, err := runsOf(tx, sh.Board)
+func (s *Store) settled(ctx context.Context, sh *computation, asOf time.Time) error {
+	runs, err := s.runs(ctx, sh.Board)
 	if err != nil {
 		return err
 	}
@@ -91,11 +87,11 @@ func settled(tx *gorm.DB, sh *computation, asOf time.Time) error {
 			return errUnsettled
 		}
 	}
-	pending, err := corrections.Pending(tx, sh.Board, slices.Collect(maps.Keys(sh.runs)))
+	pending, err := corrections.Pending(s.db, sh.Board, slices.Collect(maps.Keys(sh.runs)))
 	if err != nil {
 		return err
 	}
-	released, err := holds.Unsettled(tx, sh.Board, sh.First, sh.Last, asOf.Add(-writtenLately))
+	released, err := holds.Unsettled(s.db, sh.Board, sh.First, sh.Last, asOf.Add(-writtenLately))
 	if err != nil {
 		return err
 	}
@@ -124,22 +120,23 @@ func (s *Store) finish(ctx context.Context, sh *computation, asOf time.Time) (re
 		if !slices.EqualFunc(members, sh.members, sameMember) {
 			return errChanged
 		}
-		if err := settled(tx, sh, asOf); err != nil {
+		in := Store{db: tx}
+		if err := in.settled(ctx, sh, asOf); err != nil {
 			return err
 		}
-		erased, err := erasedIn(tx, c.Row)
+		erased, err := in.erased(ctx, c.Row)
 		if err != nil {
 			return err
 		}
 		if slices.ContainsFunc(sh.memberships, func(one membership) bool { return erased[one.user] }) { // the scores may be gone that were read
 			return errChanged
 		}
-		hidden, err := hiddenIn(tx, c.Row)
+		hidden, err := in.hidden(ctx, c.Row)
 		if err != nil {
 			return err
 		}
 		b := sh.body()
-		b.hide(func(user models.RowID) bool { return hidden[user] })
+		b.hide(hidden)
 		text, err := json.Marshal(b)
 		if err != nil {
 			return err
@@ -191,15 +188,15 @@ func sameMember(a, b models.TeamMember) bool {
 	return a.User == b.User && a.Group == b.Group && a.First == b.First && (a.Last == nil) == (b.Last == nil) && (a.Last == nil || *a.Last == *b.Last)
 }
 
-// hiddenIn returns those who count in a competition and hide from everybody. One query.
-func hiddenIn(db *gorm.DB, c models.CompetitionRow) (map[models.RowID]bool, error) {
-	return usersIn(db.Raw(`SELECT DISTINCT m.user_id FROM competition_members m JOIN users u ON u.user_id = m.user_id
+// hidden returns those who count in a competition and hide from everybody. One query.
+func (s *Store) hidden(ctx context.Context, c models.CompetitionRow) (map[models.RowID]bool, error) {
+	return usersIn(s.db.WithContext(ctx).Raw(`SELECT DISTINCT m.user_id FROM competition_members m JOIN users u ON u.user_id = m.user_id
 		WHERE m.competition_id = ? AND u.hidden`, c))
 }
 
-// erasedIn returns those who count in a competition and are being erased. One query.
-func erasedIn(db *gorm.DB, c models.CompetitionRow) (map[models.RowID]bool, error) {
-	return usersIn(db.Raw(`SELECT DISTINCT m.user_id FROM competition_members m
+// erased returns those who count in a competition and are being erased. One query.
+func (s *Store) erased(ctx context.Context, c models.CompetitionRow) (map[models.RowID]bool, error) {
+	return usersIn(s.db.WithContext(ctx).Raw(`SELECT DISTINCT m.user_id FROM competition_members m
 		WHERE m.competition_id = ? AND NOT EXISTS (SELECT 1 FROM users u WHERE u.user_id = m.user_id)`, c))
 }
 
@@ -212,11 +209,6 @@ func usersIn(query *gorm.DB) (map[models.RowID]bool, error) {
 		found[user] = true
 	}
 	return found, models.Wrap("list people of a competition", err)
-}
-
-// hidden is hiddenIn outside of a transaction.
-func (s *Store) hidden(ctx context.Context, c models.CompetitionRow) (map[models.RowID]bool, error) {
-	return hiddenIn(s.db.WithContext(ctx), c)
 }
 
 // latest returns when the latest standing of a competition was made, and its revision; false without

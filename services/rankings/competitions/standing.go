@@ -72,9 +72,9 @@ func (l *lines) UnmarshalJSON(text []byte) error {
 
 // hide takes out what people have who hide from everybody, as if they had no scores. They stay in their
 // teams, as those do who have not walked: nobody can distinguish the two.
-func (b *body) hide(hidden func(models.RowID) bool) {
+func (b *body) hide(hidden map[models.RowID]bool) {
 	for i := range b.Lines {
-		if hidden(b.Lines[i].User) {
+		if hidden[b.Lines[i].User] {
 			b.Lines[i].Sum = models.Sum{}
 		}
 	}
