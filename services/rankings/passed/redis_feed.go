@@ -20,15 +20,13 @@ import (
 const FollowEvery = 2 * time.Second
 
 // RedisFeed is a feed of notices by all processes on a Redis. They are in a stream of changes, which
-// is written while some process follows it. Follow must be called repeatedly.
+// is written while some process follows it. Follow must be called repeatedly, by one caller at a time.
 type RedisFeed struct {
 	*Feed
 
 	follower changes.Follower[struct{}, *notice]
 	streams  []*changes.Stream[struct{}, *notice] // one
-
-	collecting sync.Mutex
-	found      []*notice
+	found    []*notice                            // by the present call of Follow
 }
 
 // NewRedisFeed returns a feed. elapsed is the clock that ages are measured by.
@@ -78,13 +76,10 @@ func appendAll(ctx context.Context, rdb redis.UniversalClient, names keys.Builde
 // Follow sends the notices that have come since it was called last to their streams. One round trip.
 func (f *RedisFeed) Follow(ctx context.Context) error {
 	var reads sync.WaitGroup
+	f.found = nil
 	f.follower.Poll(ctx, f.streams, &reads)
 	reads.Wait()
-	f.collecting.Lock()
-	found := f.found
-	f.found = nil
-	f.collecting.Unlock()
-	f.deliver(ctx, found)
+	f.deliver(ctx, f.found)
 	return nil
 }
 
@@ -93,8 +88,6 @@ func (f *RedisFeed) Begin(changes.Place) error { return nil }
 
 // Apply implements changes.Copy.
 func (f *RedisFeed) Apply(page changes.Page[*notice], _ time.Time) error {
-	f.collecting.Lock()
-	defer f.collecting.Unlock()
 	f.found = append(f.found, page.Entries...)
 	return nil
 }
