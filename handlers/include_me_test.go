@@ -29,7 +29,7 @@ func TestUploadsIncludeMe(t *testing.T) {
 	me := `Me steps 2026-11-20 viewer=1001 limit=0 cursor="" with every write`
 	fake := func(queued bool, rejected []*ingest.ItemError) func(*recorder) handlers.Config {
 		return func(r *recorder) handlers.Config {
-			return handlers.Config{Boards: stepsBoards(t), Scores: scores{recorder: r, queued: queued, rejected: rejected}, Rankings: rankings{r, ranking.Summary{GlobalTotal: 7}}}
+			return handlers.Config{Boards: stepsBoards(t), Scores: scores{recorder: r, queued: queued, rejected: rejected}, Rankings: rankings{r, ranking.Standing{GlobalTotal: 7}}}
 		}
 	}
 	runCases(t, fake(false, nil), []testCase{
@@ -59,7 +59,7 @@ func TestUploadsIncludeMe(t *testing.T) {
 // slowRankings are rankings that end with their context.
 type slowRankings struct{ rankings }
 
-func (slowRankings) Me(ctx context.Context, _ ranking.Query) (*ranking.Summary, error) {
+func (slowRankings) Me(ctx context.Context, _ ranking.Query) (*ranking.Standing, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
@@ -77,7 +77,7 @@ func TestIncrementsIncludeMe(t *testing.T) {
 	me := `Me gifts today viewer=1 limit=0 cursor="" with every write`
 	fake := func(results []ledger.Result) func(*recorder) handlers.Config {
 		return func(r *recorder) handlers.Config {
-			return handlers.Config{Increments: increments{r, results}, Rankings: rankings{r, ranking.Summary{GlobalTotal: 7}}}
+			return handlers.Config{Increments: increments{r, results}, Rankings: rankings{r, ranking.Standing{GlobalTotal: 7}}}
 		}
 	}
 	runCases(t, fake(nil), []testCase{

@@ -81,8 +81,8 @@ type incrementResult struct {
 }
 
 type incrementResults struct {
-	Results []incrementResult `json:"results" nullable:"false" doc:"The result of each increment, in the order in which they were sent"`
-	Me      **standing        `json:"me,omitzero" doc:"With include=me: the place of the increment's user, with this increment; null if the board lacks it for now, or if the place can't be read in half a second"`
+	Results []incrementResult  `json:"results" nullable:"false" doc:"The result of each increment, in the order in which they were sent"`
+	Me      **ranking.Standing `json:"me,omitzero" doc:"With include=me: the place of the increment's user, with this increment; null if the board lacks it for now, or if the place can't be read in half a second"`
 }
 
 func (h *incrementHandlers) add(ctx context.Context, in *incrementsInput) (*output[incrementResults], error) {
@@ -112,7 +112,7 @@ func (h *incrementHandlers) add(ctx context.Context, in *incrementsInput) (*outp
 	h.accepted.WithLabelValues(in.Board).Add(float64(applied))
 	answer := incrementResults{Results: body.results}
 	if in.Include != "" {
-		answer.Me = new(*standing)
+		answer.Me = new(*ranking.Standing)
 		if !results[0].Unraised {
 			*answer.Me = h.rankings.after(ctx, ranking.Query{Board: in.Board, Viewer: body.items[0].User})
 		}

@@ -15,7 +15,7 @@ type RankingService interface {
 	Group(ctx context.Context, q ranking.Query, group models.GroupID) (*models.Ranking, error)
 	Top(ctx context.Context, q ranking.Query) (*models.Ranking, error)
 	Around(ctx context.Context, q ranking.Query, radius int) (*models.Ranking, error)
-	Me(ctx context.Context, q ranking.Query) (*ranking.Summary, error)
+	Me(ctx context.Context, q ranking.Query) (*ranking.Standing, error)
 }
 
 // rankingHandlers serves rankings and a user's own place in them.
@@ -203,27 +203,8 @@ var rankMe = operation{
 	errors:      dayErrors(),
 }
 
-// standing is a user's score and places. The user's own fields are null
-// if the user has no score.
-type standing struct {
-	Score        *int64            `json:"score" doc:"The user's score" example:"12345"`
-	ReachedAt    *models.Timestamp `json:"reached_at" format:"date-time" doc:"When it was reached" example:"2026-11-20T13:00:00.123Z"`
-	GlobalRank   *int64            `json:"global_rank" doc:"Place among everybody" example:"120"`
-	GlobalTotal  int64             `json:"global_total" doc:"How many users have a score" example:"2000"`
-	FriendsRank  *int64            `json:"friends_rank" doc:"Place among the user and the user's friends" example:"3"`
-	FriendsTotal int64             `json:"friends_total" doc:"How many of these have a score" example:"22"`
-	Percentile   *float64          `json:"percentile" doc:"100 × others below ÷ others, rounded down to 0.1; 100 if there are no others" example:"94"`
-
-	Correction *ranking.Correction `json:"correction" enum:"set,excluded" doc:"What an operator has made of the score: set to a worse one, or excluded from the ranking. Null for nothing"`
-	Held       *ranking.Held       `json:"held" doc:"A total of the user that is unusually large and counts only once an operator has looked at it; null for none. Nobody else is shown it"`
-}
-
-func (h *rankingHandlers) me(ctx context.Context, q ranking.Query, _ *DayInput) (*output[standing], error) {
-	s, err := h.rankings.Me(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return &output[standing]{standing(*s)}, nil
+func (h *rankingHandlers) me(ctx context.Context, q ranking.Query, _ *DayInput) (*output[*ranking.Standing], error) {
+	return outputOf(h.rankings.Me(ctx, q))
 }
 
 // placePatience is how long the answer to a write waits for the user's place: the write is done, and
@@ -237,7 +218,7 @@ type IncludeMe struct {
 
 // after returns the place that a query asks for as a write has left it, which has ended; nil if that
 // can't be read within placePatience.
-func (h *rankingHandlers) after(ctx context.Context, q ranking.Query) *standing {
+func (h *rankingHandlers) after(ctx context.Context, q ranking.Query) *ranking.Standing {
 	ctx, cancel := context.WithTimeout(ctx, placePatience)
 	defer cancel()
 	q.Current = true
@@ -246,5 +227,5 @@ func (h *rankingHandlers) after(ctx context.Context, q ranking.Query) *standing 
 		h.log.WarnContext(ctx, "a place can't be read after a write; the write stands", "board", q.Board, "error", err)
 		return nil
 	}
-	return (*standing)(s)
+	return s
 }

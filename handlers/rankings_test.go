@@ -16,7 +16,7 @@ import (
 // the place of a user.
 type rankings struct {
 	*recorder
-	summary ranking.Summary
+	summary ranking.Standing
 }
 
 func (s rankings) page(method string, q ranking.Query, more ...any) (*models.Ranking, error) {
@@ -56,7 +56,7 @@ func (s rankings) Around(_ context.Context, q ranking.Query, radius int) (*model
 	return s.page("Around", q, radius)
 }
 
-func (s rankings) Me(_ context.Context, q ranking.Query) (*ranking.Summary, error) {
+func (s rankings) Me(_ context.Context, q ranking.Query) (*ranking.Standing, error) {
 	_, err := s.page("Me", q)
 	return &s.summary, err
 }
@@ -211,7 +211,7 @@ func TestMe(t *testing.T) {
 	t.Parallel()
 	score, reached, rank, percentile := int64(5), models.TimestampOf(noon), int64(2), 50.5
 	config := func(r *recorder) handlers.Config {
-		return handlers.Config{Rankings: rankings{r, ranking.Summary{
+		return handlers.Config{Rankings: rankings{r, ranking.Standing{
 			Score: &score, ReachedAt: &reached, GlobalRank: &rank, GlobalTotal: 3, FriendsRank: nil, FriendsTotal: 1, Percentile: &percentile,
 		}}}
 	}

@@ -94,7 +94,7 @@ type rejectedDayTotal struct {
 type acceptedTotals struct {
 	Accepted []acceptedTotal    `json:"accepted" nullable:"false" doc:"The accepted totals, in the order in which they were sent"`
 	Rejected []rejectedDayTotal `json:"rejected" nullable:"false" doc:"The totals that were rejected, in the order in which they were sent"`
-	Me       **standing         `json:"me,omitzero" doc:"With include=me: the user's place on the newest accepted day, with this upload; null if the upload is queued (202), or if the place can't be read in half a second"`
+	Me       **ranking.Standing `json:"me,omitzero" doc:"With include=me: the user's place on the newest accepted day, with this upload; null if the upload is queued (202), or if the place can't be read in half a second"`
 }
 
 func (h *scoreHandlers) upload(ctx context.Context, user models.UserID, in *uploadInput) (*statusOutput[acceptedTotals], error) {
@@ -114,7 +114,7 @@ func (h *scoreHandlers) upload(ctx context.Context, user models.UserID, in *uplo
 		return nil, err
 	}
 	if in.Include != "" {
-		answer.Me = new(*standing)
+		answer.Me = new(*ranking.Standing)
 		if !h.scores.Queued() {
 			*answer.Me = h.rankings.after(ctx, ranking.Query{Board: in.Board, Date: newest(accepted), Viewer: user})
 		}

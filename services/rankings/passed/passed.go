@@ -222,11 +222,11 @@ func (s *Service) lookAt(ctx context.Context, board *catalog.Board, readers []*r
 		if err != nil {
 			return err
 		}
-		standings, err := s.o.Rankings.Standings(ctx, bucket, users[name])
+		found, err := s.o.Rankings.Neighbours(ctx, bucket, users[name])
 		if err != nil {
 			return err
 		}
-		for _, at := range standings {
+		for _, at := range found {
 			r := byUser[at.Mine.User]
 			r.compare(board, bucket, r.ends, at, now)
 		}
@@ -244,7 +244,7 @@ func (r *reader) in(board *catalog.Board) *time.Location {
 
 // compare compares a standing on a board with the last one, and notes what is to be told. One look
 // tells of one board; another one waits for the next hour.
-func (r *reader) compare(board *catalog.Board, bucket *models.Bucket, ends time.Time, at ranking.Standing, now time.Time) {
+func (r *reader) compare(board *catalog.Board, bucket *models.Bucket, ends time.Time, at ranking.Neighbours, now time.Time) {
 	zone, was := r.in(board), r.was.Boards[board.Name]
 	passed, told, untold := was.compare(bucket.Name, at)
 	if len(passed) == 0 || !now.Before(ends) || !r.next.may(now, zone) {

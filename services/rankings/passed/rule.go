@@ -66,7 +66,7 @@ func (s *seen) encode() string {
 //
 // A user's own score falls only by a correction or a loss in Redis. Whoever is ahead by that has not
 // passed either.
-func (l look) compare(bucket string, at ranking.Standing) (passed []models.RowID, told, untold look) {
+func (l look) compare(bucket string, at ranking.Neighbours) (passed []models.RowID, told, untold look) {
 	told = look{
 		Bucket: bucket, Score: at.Mine.Composite, Rank: 1 + len(at.Ahead),
 		Behind: at.Behind[:min(len(at.Behind), mostBehind)],

@@ -70,7 +70,7 @@ func TestWhoHasPassed(t *testing.T) {
 			}
 			sights = append(sights, s)
 			want := whoPassed(sights)
-			at := ranking.Standing{Mine: models.Entry{User: 1, Composite: s.own}, Ahead: s.ahead, Behind: s.behind}
+			at := ranking.Neighbours{Mine: models.Entry{User: 1, Composite: s.own}, Ahead: s.ahead, Behind: s.behind}
 			got, told, untold := last.compare(s.bucket, at)
 			if !slices.Equal(got, want) {
 				t.Fatalf("passed by %v, want %v, after %+v", got, want, sights)
@@ -86,8 +86,8 @@ func TestWhoHasPassed(t *testing.T) {
 // The place before is that of the last look before the first of those who are named has passed.
 func TestThePlaceBefore(t *testing.T) {
 	t.Parallel()
-	at := func(ahead, behind []models.RowID) ranking.Standing {
-		return ranking.Standing{Mine: models.Entry{User: 1, Composite: 5}, Ahead: ahead, Behind: behind}
+	at := func(ahead, behind []models.RowID) ranking.Neighbours {
+		return ranking.Neighbours{Mine: models.Entry{User: 1, Composite: 5}, Ahead: ahead, Behind: behind}
 	}
 	_, last, _ := look{}.compare("day", at([]models.RowID{2}, []models.RowID{3, 4}))
 	_, _, last = last.compare("day", at([]models.RowID{2, 3}, []models.RowID{4}))
@@ -104,8 +104,8 @@ func TestManyBehind(t *testing.T) {
 	for row := range models.RowID(1000) {
 		all = append(all, row+2)
 	}
-	_, last, _ := look{}.compare("day", ranking.Standing{Mine: models.Entry{User: 1, Composite: 5}, Behind: all})
-	passed, _, untold := last.compare("day", ranking.Standing{Mine: models.Entry{User: 1, Composite: 5}, Ahead: all[190:], Behind: all[:190]})
+	_, last, _ := look{}.compare("day", ranking.Neighbours{Mine: models.Entry{User: 1, Composite: 5}, Behind: all})
+	passed, _, untold := last.compare("day", ranking.Neighbours{Mine: models.Entry{User: 1, Composite: 5}, Ahead: all[190:], Behind: all[:190]})
 	if !slices.Equal(passed, all[190:200]) || len(untold.Behind) != mostBehind || !slices.Equal(untold.Behind[:10], passed) {
 		t.Errorf("passed by %v; %d are behind", passed, len(untold.Behind))
 	}

@@ -29,19 +29,19 @@ func (s *Service) Digest(ctx context.Context, bucket *models.Bucket, users []mod
 	return lines, err
 }
 
-// Standing is a user's entry in a bucket, and who is before and behind it among those friends who
+// Neighbours is a user's entry in a bucket, and who is before and behind it among those friends who
 // have a score and are shown to the user, best first.
-type Standing struct {
+type Neighbours struct {
 	Mine          models.Entry
 	Ahead, Behind []models.RowID
 }
 
-// Standings returns the standing of each of the users who has a score in a hot bucket, from the
+// Neighbours returns those of each of the users who has a score in a hot bucket, from the
 // same friends and scores as Friends, at the cost of Digest.
-func (s *Service) Standings(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]Standing, error) {
-	var list []Standing
+func (s *Service) Neighbours(ctx context.Context, bucket *models.Bucket, users []models.RowID) ([]Neighbours, error) {
+	var list []Neighbours
 	err := s.eachCircle(ctx, bucket, users, func(entries []models.Entry) {
-		at := Standing{Mine: entries[0]}
+		at := Neighbours{Mine: entries[0]}
 		slices.SortFunc(entries, models.Entry.Compare)
 		for _, e := range entries {
 			switch {

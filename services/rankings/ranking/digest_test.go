@@ -8,8 +8,8 @@ import (
 	"stepboard/models"
 )
 
-// Standings are the rankings of friends of everybody who has a score, ties included.
-func TestStandings(t *testing.T) {
+// Neighbours are the rankings of friends of everybody who has a score, ties included.
+func TestNeighbours(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		f := newFixture(t, env, 3)
@@ -24,7 +24,7 @@ func TestStandings(t *testing.T) {
 		if err := f.privacy.Choose(t.Context(), "9", models.Muted, "100"); err != nil {
 			t.Fatal(err)
 		}
-		list, err := f.ranking.Standings(t.Context(), f.bucketOf(f.day()), append(users, 4000))
+		list, err := f.ranking.Neighbours(t.Context(), f.bucketOf(f.day()), append(users, 4000))
 		if err != nil || len(list) != len(users)-1 {
 			t.Fatalf("%+v, %v", list, err)
 		}

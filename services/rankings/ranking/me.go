@@ -9,20 +9,19 @@ import (
 	"stepboard/services/boards/score"
 )
 
-// Summary is a user's position in a bucket, among all users and among friends.
+// Standing is a user's position in a bucket, among all users and among friends.
 // If the user has no score, all fields but the totals, the correction and what is held are nil.
-type Summary struct {
-	Score        *int64
-	ReachedAt    *models.Timestamp
-	GlobalRank   *int64
-	GlobalTotal  int64
-	FriendsRank  *int64
-	FriendsTotal int64
-	Percentile   *float64
-	// Correction says what an operator has made of the user's score; nil for nothing.
-	Correction *Correction
-	// Held is what the user has uploaded for the bucket and waits for an operator; nil for nothing.
-	Held *Held
+type Standing struct {
+	Score        *int64            `json:"score" doc:"The user's score" example:"12345"`
+	ReachedAt    *models.Timestamp `json:"reached_at" format:"date-time" doc:"When it was reached" example:"2026-11-20T13:00:00.123Z"`
+	GlobalRank   *int64            `json:"global_rank" doc:"Place among everybody" example:"120"`
+	GlobalTotal  int64             `json:"global_total" doc:"How many users have a score" example:"2000"`
+	FriendsRank  *int64            `json:"friends_rank" doc:"Place among the user and the user's friends" example:"3"`
+	FriendsTotal int64             `json:"friends_total" doc:"How many of these have a score" example:"22"`
+	Percentile   *float64          `json:"percentile" doc:"100 × others below ÷ others, rounded down to 0.1; 100 if there are no others" example:"94"`
+
+	Correction *Correction `json:"correction" enum:"set,excluded" doc:"What an operator has made of the score: set to a worse one, or excluded from the ranking. Null for nothing"`
+	Held       *Held       `json:"held" doc:"A total of the user that is unusually large and counts only once an operator has looked at it; null for none. Nobody else is shown it"`
 }
 
 // Held is a total that does not count until an operator has released it.
@@ -42,26 +41,26 @@ const (
 	CorrectionExcluded Correction = "excluded"
 )
 
-// Me returns the viewer's summary. Two round trips to Redis, and a third if the bucket has several
+// Me returns the viewer's standing. Two round trips to Redis, and a third if the bucket has several
 // shards; none if the bucket's order is in memory. One round trip and three queries if the bucket
 // is archived. Boards with a HoldAbove cost one query more.
-func (s *Service) Me(ctx context.Context, q Query) (summary *Summary, err error) {
+func (s *Service) Me(ctx context.Context, q Query) (standing *Standing, err error) {
 	r, err := s.resolve(ctx, q, "me")
 	if err != nil {
 		return nil, err
 	}
 	r.position = true
 	err = s.answer(ctx, &r, func(a *attempt) (err error) {
-		summary, err = s.summary(ctx, &r, a)
+		standing, err = s.standing(ctx, &r, a)
 		return err
 	})
-	return summary, err
+	return standing, err
 }
 
-// summary is Me from one place.
-func (s *Service) summary(ctx context.Context, r *request, a *attempt) (*Summary, error) {
+// standing is Me from one place.
+func (s *Service) standing(ctx context.Context, r *request, a *attempt) (*Standing, error) {
 	if a.bucket == nil {
-		return &Summary{}, nil
+		return &Standing{}, nil
 	}
 	found, err := s.read(ctx, r, a)
 	if err != nil {
@@ -76,21 +75,21 @@ func (s *Service) summary(ctx context.Context, r *request, a *attempt) (*Summary
 	} else if w, err = s.windowAround(ctx, a, r.viewer, 0, 1); err != nil {
 		return nil, err
 	}
-	summary := &Summary{GlobalTotal: w.Total, FriendsTotal: friends.Total}
-	if summary.Correction, err = s.correctionOf(ctx, a.place, r.viewer); err != nil {
+	standing := &Standing{GlobalTotal: w.Total, FriendsTotal: friends.Total}
+	if standing.Correction, err = s.correctionOf(ctx, a.place, r.viewer); err != nil {
 		return nil, err
 	}
-	if summary.Held, err = s.heldOf(ctx, r.board, a.bucket, r.viewer); err != nil {
+	if standing.Held, err = s.heldOf(ctx, r.board, a.bucket, r.viewer); err != nil {
 		return nil, err
 	}
 	if friends.MyRank == 0 || w.rank == 0 {
-		return summary, nil
+		return standing, nil
 	}
 	points, reachedAt := score.Of(a.bucket).Decode(w.entry.Composite)
-	summary.Score, summary.ReachedAt = new(a.bucket.Score(points)), &reachedAt
-	summary.GlobalRank, summary.FriendsRank = &w.rank, new(friends.MyRank)
-	summary.Percentile = new(Percentile(w.rank, w.Total))
-	return summary, nil
+	standing.Score, standing.ReachedAt = new(a.bucket.Score(points)), &reachedAt
+	standing.GlobalRank, standing.FriendsRank = &w.rank, new(friends.MyRank)
+	standing.Percentile = new(Percentile(w.rank, w.Total))
+	return standing, nil
 }
 
 // correctionOf returns what was made of a user's score; nil for nothing.
