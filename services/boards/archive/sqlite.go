@@ -66,8 +66,8 @@ func (s *sqlite) composites(ctx context.Context, bucket *models.Bucket, users []
 	composites := make([]models.Composite, len(users))
 	query := s.reads.WithContext(ctx).Raw(`
 		SELECT u.key, s.composite FROM archive_versions v
-		CROSS JOIN json_each(@users) u CROSS JOIN archived_scores s ON s.version = v.version AND s.user_id = u.value
-		WHERE `+currentVersion, map[string]any{"board": bucket.Board, "bucket": bucket.Name, "users": lists.JSON(users)})
+		CROSS JOIN json_each(@ids) u CROSS JOIN archived_scores s ON s.version = v.version AND s.user_id = u.value
+		WHERE `+currentVersion, map[string]any{"board": bucket.Board, "bucket": bucket.Name, "ids": lists.JSON(users)})
 	err := lists.Each(query, []any{&at, &composite}, func() error {
 		composites[at] = composite
 		return nil
