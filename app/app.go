@@ -170,7 +170,7 @@ func (a *App) build(ctx context.Context, o Options) (err error) {
 	if err := a.buildJobs(o); err != nil {
 		return err
 	}
-	if err := a.buildHandler(o); err != nil {
+	if err := a.buildHandler(o, idKey); err != nil {
 		return err
 	}
 	return a.backing.load(ctx, a)

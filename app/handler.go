@@ -11,7 +11,7 @@ import (
 )
 
 // buildHandler constructs the HTTP handler and the bounds of its connections.
-func (a *App) buildHandler(o Options) (err error) {
+func (a *App) buildHandler(o Options, idKey []byte) (err error) {
 	if a.connections, err = newConnections(o.Config.HTTP.MaxConnections, o.Config.HTTP.TrustedProxies); err != nil {
 		return err
 	}
@@ -25,7 +25,8 @@ func (a *App) buildHandler(o Options) (err error) {
 		Scores: a.Ingest, Increments: a.Ledger, Boards: a.Catalog.Definitions, Buckets: a.Catalog.Buckets,
 		Rankings: a.Ranking, Absent: a.Ranking, Likes: a.Likes, History: a.Ranking, Explanations: a.Ranking, Streams: a.Streams,
 		Friends: a.Friends, FriendRequests: a.Friends, Invites: a.Friends, Groups: a.Groups, Competitions: a.Competitions, CompetitionDefinitions: a.Teams, Profiles: a.Directory, Privacy: a.Privacy,
-		Push: a.Notices, Phones: a.Phones, WeChat: a.WeChat, Logins: a.limits,
+		Push: a.Notices, Phones: a.Phones, WeChat: a.WeChat, Logins: a.limits, Sessions: a.Sessions, Finder: a.Directory,
+		Cookies:  handlers.Cookies{Name: cookieName(idKey), PublicURL: o.Config.HTTP.PublicURL, BasePath: o.Config.HTTP.BasePath},
 		Cursors:  a.cursors,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews, Holds: a.Holds,
 		Corrections: a.Corrections, Deliveries: a.Deliveries, Erasures: a.Erasure, Audit: a.Audit,

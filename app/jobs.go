@@ -33,6 +33,7 @@ func (a *App) buildJobs(o Options) error {
 			a.Erasure.Forget,
 			func(ctx context.Context) (int64, error) { return purgeLikes(ctx, o) },
 			a.Holds.Purge,
+			a.Sessions.Tidy,
 		), a.clock),
 		guarded(jobs.Finish(func(ctx context.Context) (finished int64, err error) {
 			// The boards have all increments of a final event once they are reconciled.

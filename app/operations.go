@@ -22,8 +22,10 @@ import (
 	"stepboard/services/operations/wechat"
 	"stepboard/services/people/friends"
 	"stepboard/services/people/privacy"
+	"stepboard/services/people/sessions"
 	"stepboard/services/platform/auth"
 	"stepboard/services/platform/outcomes"
+	"stepboard/services/platform/revoked"
 	"stepboard/services/rankings/competitions"
 	"stepboard/services/rankings/digests"
 	"stepboard/services/rankings/likes"
@@ -166,7 +168,8 @@ func newWeChatCollector(w *wechat.Service) prometheus.Collector {
 // buildErasure constructs the service that erases users. idKey is the key of directory.IDHash.
 func (a *App) buildErasure(o Options, store *erasure.Store, idKey []byte) {
 	a.Erasure = erasure.New(erasure.Options{
-		Store: store, Directory: a.Directory, Entries: a.Entries, Sets: a.Sets, Revoked: a.Phones,
+		Store: store, Directory: a.Directory, Entries: a.Entries, Sets: a.Sets,
+		Revoked: revoked.New(o.Stores.Jobs.Gorm, o.Clock, append(sessions.Tables(), "upload_addresses"), a.Friends.RenewAgain, a.Groups.RenewAgain),
 		// Whatever stores something new about users adds a subject, or its tables and keys to one;
 		// TestEveryTable and TestEveryKey fail until then. Corrections come after the archive, where they
 		// apply, and totals after the archive, which gives those of archived events the row ids of the
@@ -177,7 +180,7 @@ func (a *App) buildErasure(o Options, store *erasure.Store, idKey []byte) {
 			reviews.NewStore(o.Stores.Jobs.Gorm).Subject(), holds.NewStore(o.Stores.Gorm, o.Stores.Jobs.Gorm).Subject(), audit.NewStore(o.Stores.Jobs.Gorm).Subject(),
 			ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm).Subject(), a.Deliveries.Subject(), notices.NewStore(o.Stores.Jobs.Gorm).Subject(),
 			phones.NewStore(o.Stores.Jobs.Gorm).Subject(o.Clock), passed.Subject(a.states), competitions.NewStore(o.Stores.Jobs.Gorm, nil).Subject(),
-			wechat.NewStore(o.Stores.Jobs.Gorm, idKey).Subject(),
+			wechat.NewStore(o.Stores.Jobs.Gorm, idKey).Subject(), sessions.NewStore(o.Stores.Jobs.Gorm).Subject(o.Clock),
 		},
 		Forget: a.states.Erase, Pending: a.decisions.Pending, Clock: o.Clock, Log: o.Log,
 	})

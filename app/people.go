@@ -2,6 +2,12 @@ package app
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"stepboard/internal/stores"
 	"stepboard/models"
@@ -11,7 +17,9 @@ import (
 	"stepboard/services/people/friends"
 	"stepboard/services/people/groups"
 	"stepboard/services/people/privacy"
+	"stepboard/services/people/sessions"
 	"stepboard/services/people/teams"
+	"stepboard/services/platform/auth"
 )
 
 // people holds the services of users and of what connects them.
@@ -22,6 +30,7 @@ type people struct {
 	Privacy   *privacy.Service
 	Groups    *groups.Service
 	Teams     *teams.Service
+	Sessions  *sessions.Service
 	// jobTeams is Teams over the connections of jobs.
 	jobTeams *teams.Service
 }
@@ -56,7 +65,45 @@ func newPeople(
 	w.Teams = defined
 	_, w.jobTeams = newTeams(o.Stores.Jobs)
 	w.Groups = groups.New(groups.NewStore(o.Stores.Friends.Gorm, store), w.Sets, w.Privacy.Sets(), users, p.limits, o.Log)
+	w.Sessions = newSessions(o, w, idKey)
+	p.registry.MustRegister(newSessionsCollector(w.Sessions))
 	return w, users.LoadErased(ctx)
+}
+
+// newSessions constructs the service that signs people in. Without a secret nobody can.
+func newSessions(o Options, w people, idKey []byte) *sessions.Service {
+	tokens := o.Config.Auth
+	options := sessions.Options{
+		Store: sessions.NewStore(o.Stores.Gorm), Directory: w.Directory, Groups: w.Groups, Friends: w.Friends, NetworkKey: idKey,
+		TokenTTL: tokens.MaxTokenLifetime, TTL: o.Config.SignIn.SessionTTL, Join: o.Config.SignIn.Join, NewPerDay: o.Config.SignIn.NewPerDay,
+		Clock: o.Clock, Log: o.Log,
+	}
+	if tokens.HS256Secret != "" {
+		options.Sign = func(user models.UserID, scope string, session int64, ttl time.Duration) (string, time.Time, error) {
+			now := o.Machine() // by which tokens are checked
+			text, err := auth.SignSession([]byte(tokens.HS256Secret), user, scope, session, tokens.Issuer, tokens.Audience, now, ttl)
+			return text, now.Add(ttl), err
+		}
+	}
+	return sessions.New(options)
+}
+
+// newSessionsCollector reports who has signed in.
+func newSessionsCollector(s *sessions.Service) prometheus.Collector {
+	stats := s.Stats()
+	return newNumbers("stepboard_sign_in_",
+		number{"sessions_total", "Sessions that were opened.", counter, of(&stats.Opened), nil},
+		number{"joined_total", "Users that invitations have made.", counter, of(&stats.Joined), nil},
+		number{"wrong_codes_total", "Codes that were not valid.", counter, of(&stats.Wrong), nil},
+		number{"refused_total", "Codes and invitations that were refused because there were too many.", counter, of(&stats.Refused), nil},
+	)
+}
+
+// cookieName returns the name of the cookie of sessions: browsers share cookies between the ports of a host, so it has
+// letters of the service's own key.
+func cookieName(idKey []byte) string {
+	sum := sha256.Sum256(append([]byte("cookie of sessions "), idKey...))
+	return "stepboard_" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:8]
 }
 
 // requireTotals returns an error unless a board can have competitions.

@@ -27,6 +27,7 @@ type Config struct {
 	Rankings       Rankings      `koanf:"rankings" doc:"How rankings are read."`
 	Cache          Cache         `koanf:"cache" doc:"Sets in Redis of friends, members of groups, and users who are not shown."`
 	Directory      Directory     `koanf:"directory" doc:"The directory of users: user ids, nicknames and avatars."`
+	SignIn         SignIn        `koanf:"sign_in" doc:"How people sign in on the page without an app: by codes, with tokens that are signed with auth.hs256_secret or the secret of a data folder."`
 	Friends        Friends       `koanf:"friends" doc:"Friend requests, and the past days that friends show each other."`
 	HotDays        int           `koanf:"hot_days" validate:"min=2,max=30" doc:"How many days a day stays in Redis after its own, 2 to 30, and at least a day longer than it takes uploads. A change takes effect with the next day that is made."`
 	Archive        Archive       `koanf:"archive" doc:"Days that have left Redis, in Postgres."`
@@ -70,6 +71,7 @@ type Backup struct {
 type HTTP struct {
 	Addr           string `koanf:"addr" validate:"hostport" doc:"Address to listen on, as host:port; :8080 is every address of the machine."`
 	BasePath       string `koanf:"base_path" validate:"omitempty,basepath" example:"/steps" doc:"Path of the service's public address, such as /steps for https://example.com/steps/, of letters, digits and .-_~. Requests may arrive with it or without."`
+	PublicURL      string `koanf:"public_url" validate:"omitempty,http_url" example:"https://steps.example.com" doc:"The service's address as people see it, with http.base_path: for links and cookies behind a proxy that changes the Host header, or that ends TLS. Empty: as requests arrive."`
 	PprofAddr      string `koanf:"pprof_addr" validate:"omitempty,loopback" doc:"Address for profiles (/debug/pprof/), on this machine only, such as 127.0.0.1:6060. Empty: no profiles."`
 	MetricsAddr    string `koanf:"metrics_addr" validate:"omitempty,hostport" doc:"Address for /metrics and the probes, as host:port. Let only Prometheus and probes reach it. Empty: /metrics is served on http.addr, as the probes always are."`
 	MaxConnections int    `koanf:"max_connections" validate:"min=1,max=1000000" doc:"Most open connections to http.addr, 1 to 1000000, besides 16 for probes; each needs an open file. docs/operations.md#connections-of-clients says what happens above it."`
@@ -114,6 +116,13 @@ type Auth struct {
 	Audience            string        `koanf:"audience" doc:"The aud that tokens must have. Empty: not checked."`
 	Leeway              time.Duration `koanf:"leeway" validate:"min=0,max=10m" doc:"How long a token is accepted before its iat and nbf and after its exp, 0 to 10m."`
 	MaxTokenLifetime    time.Duration `koanf:"max_token_lifetime" validate:"min=0" doc:"Longest time from a token's iat (without one: from now) to its exp, such as 24h. 0: any."`
+}
+
+// SignIn holds how people sign in without an app.
+type SignIn struct {
+	Join       string        `koanf:"join" validate:"omitempty,oneof=invited nobody" doc:"Who may become a user: invited, whoever opens an invitation of a group or a friend, or nobody. Empty: invited where the first user has signed in by the code that serve prints, otherwise nobody."`
+	SessionTTL time.Duration `koanf:"session_ttl" validate:"min=1h,max=9600h" doc:"After how long without use a device is signed out, 1h to 9600h, the longest that browsers keep a cookie."`
+	NewPerDay  int64         `koanf:"new_per_day" validate:"min=0,max=1000000" doc:"Most users that invitations make in a day of UTC; further ones get 429. Of one invitation at most 60 in an hour."`
 }
 
 // Limits holds the rate limits of callers.
@@ -301,6 +310,7 @@ func Default() Config {
 		Rankings:       Rankings{Memory: 512 * MB, OrderMemory: 128 * MB},
 		Cache:          Cache{SetsTTL: time.Hour},
 		Directory:      Directory{Memory: 128 * MB},
+		SignIn:         SignIn{SessionTTL: 9600 * time.Hour, NewPerDay: 500},
 		Friends:        Friends{MaxPending: 200, RequestsPerDay: 50, HistoryDays: 31},
 		Ledger:         Ledger{Retain: 400 * 24 * time.Hour},
 		Boards:         []Board{defaultBoard("steps")},

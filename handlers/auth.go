@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -37,6 +38,8 @@ const (
 	byKey
 	// byNobody accepts calls without a token, which the handler limits.
 	byNobody
+	// byCookie is byNobody for calls that read or set the cookie of a session, which must come from the service's own page.
+	byCookie
 )
 
 const audienceKey = "audience"
@@ -62,6 +65,8 @@ func (a audience) describe() string {
 		return "With the key of an upload address, and no token."
 	case byNobody:
 		return "Without a token."
+	case byCookie:
+		return "Without a token, by the service's own page."
 	default:
 		return "With any token."
 	}
@@ -70,7 +75,7 @@ func (a audience) describe() string {
 // check returns CodeForbidden if the caller does not belong to the audience.
 func (a audience) check(caller *auth.Caller) error {
 	switch {
-	case a == byAny, a == byKey, a == byNobody,
+	case a == byAny, a == byKey, a == byNobody, a == byCookie,
 		a == byUser && (caller.User != "" || caller.Service),
 		a == byService && caller.Service,
 		a == byAdmin && caller.Admin,
@@ -94,12 +99,22 @@ type RateLimiter interface {
 	EnterReport(ctx context.Context, user models.UserID, export bool) (leave func(), err error)
 }
 
+// SessionChecker knows the sessions of operators and the users who have signed up.
+type SessionChecker interface {
+	// Operates returns an error unless a session is there and its user an operator.
+	Operates(ctx context.Context, session int64, user models.UserID) error
+}
+
 // authenticator decides which calls go through to their handlers.
 type authenticator struct {
 	tokens         TokenVerifier
 	limits         RateLimiter
 	limitAddresses bool // whether limits of addresses are on
 	checkErasures  func(ctx context.Context) error
+	sessions       SessionChecker
+	users          models.Finder
+	cookies        *Cookies
+	origins        *http.CrossOriginProtection
 	// warnUntrusted is called for each call that has X-Forwarded-For while no proxy
 	// is trusted; nil if one is.
 	warnUntrusted func()
@@ -124,11 +139,19 @@ func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context))
 	c := humagin.Unwrap(hctx)
 	by, _ := hctx.Operation().Metadata[audienceKey].(audience)
 	caller, err := new(auth.Caller), error(nil)
-	limitedByHandler := by == byKey || by == byNobody
-	if !limitedByHandler {
-		caller, err = a.identify(hctx.Header("Authorization"))
+	limitedByHandler := by == byKey || by == byNobody || by == byCookie
+	switch {
+	case by == byCookie:
+		err = checkOrigin(a.origins, c.Request)
+	case !limitedByHandler:
+		if caller, err = a.identify(hctx.Header("Authorization")); err == nil {
+			err = a.checkSession(c.Request.Context(), caller)
+		}
 	}
 	user, address := a.limited(c, caller)
+	if by == byCookie { // wrong codes are always counted
+		address = addressOf(c)
+	}
 	if !limitedByHandler && (user != "" || address != "") {
 		if limited := a.limits.Take(c.Request.Context(), user, address); limited != nil {
 			err = limited
@@ -151,7 +174,7 @@ func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context))
 		writeProblem(c, err)
 		return
 	}
-	*callerFrom(c.Request.Context()) = requester{caller, address, requestID(c)}
+	*callerFrom(c.Request.Context()) = requester{caller, address, requestID(c), session{a.cookies, c}}
 	if report, ok := hctx.Operation().Metadata[reportKey].(report); ok && report.is(hctx) {
 		// A call that a service makes for a user counts as one of this user.
 		user := cmp.Or(caller.User, models.UserID(hctx.Query("user_id")), models.UserID(hctx.Param("id")))
@@ -203,6 +226,23 @@ func (a *authenticator) identify(header string) (*auth.Caller, error) {
 		return nil, auth.Unauthenticated("send a token: Authorization: Bearer …", nil)
 	}
 	return a.tokens.Verify(token)
+}
+
+// checkSession returns CodeUnauthenticated for a user who has signed up and is not there any more, and for an operator whose
+// session has ended or who is none any more. CodeUnavailable. One query for tokens of operators' sessions; those of users
+// are found as each call finds its user.
+func (a *authenticator) checkSession(ctx context.Context, caller *auth.Caller) error {
+	if caller.Admin && caller.Session != 0 {
+		return a.sessions.Operates(ctx, caller.Session, caller.Operator)
+	}
+	if !caller.User.SignsUp() {
+		return nil
+	}
+	row, err := a.users.FindOne(ctx, caller.User)
+	if err == nil && row == 0 {
+		err = auth.Unauthenticated("this user is not here any more: sign in again", nil)
+	}
+	return err
 }
 
 // limited returns the user and the address whose limits apply to a call; "" stands for no

@@ -15,6 +15,8 @@ type requester struct {
 	address string
 	// requestID is the request's id in the log.
 	requestID string
+	// session is the session that the cookie names, of a call that reads it.
+	session session
 }
 
 // requesterKey is the key of a context's requester.

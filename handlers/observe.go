@@ -113,8 +113,8 @@ func (o *observer) observe(c *gin.Context) {
 	}
 	c.Header(requestIDHeader, id)
 	secure(c)
-	// Bodies are JSON, whatever the header says: curl sends a form by default.
-	if c.Request.ContentLength != 0 {
+	// Bodies are JSON, whatever the header says: curl sends a form by default. Calls that read a cookie check it.
+	if c.Request.ContentLength != 0 && !strings.HasPrefix(c.FullPath(), sessionRoute) {
 		c.Request.Header.Set("Content-Type", "application/json")
 	}
 	ctx := withRequester(c.Request.Context())

@@ -142,7 +142,7 @@ func register[I, O any](api huma.API, route string, by audience, handler func(co
 		Errors:        []int{http.StatusInternalServerError}, // describeErrors lists all
 		Responses:     make(map[string]*huma.Response),
 	}
-	if by == byNobody {
+	if by == byNobody || by == byCookie {
 		op.Security = []map[string][]string{}
 	}
 	if described.report != nil {
@@ -171,7 +171,7 @@ func register[I, O any](api huma.API, route string, by audience, handler func(co
 		}
 	}
 	common := commonErrors()
-	if by == byNobody {
+	if by == byNobody || by == byCookie {
 		common = slices.DeleteFunc(common, func(c models.Code) bool { return c == models.CodeUnauthenticated })
 	}
 	codes := slices.Concat(common, inputErrors(reflect.TypeFor[I]()), described.errors)

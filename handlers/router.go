@@ -40,12 +40,20 @@ type Config struct {
 	// CompetitionDefinitions defines the competitions that Competitions shows.
 	CompetitionDefinitions CompetitionDefinitions
 
-	Profiles     ProfileService
-	Privacy      PrivacyService
-	Push         PushService
-	Phones       PhoneService
-	WeChat       WeChatService
-	Logins       LoginLimiter
+	Profiles ProfileService
+	Privacy  PrivacyService
+	Push     PushService
+	Phones   PhoneService
+	WeChat   WeChatService
+	Logins   LoginLimiter
+	Sessions interface {
+		SessionService
+		SessionChecker
+		OperatorService
+	}
+	// Finder finds users who have signed up, and Cookies says how sessions are kept.
+	Finder       models.Finder
+	Cookies      Cookies
 	Archives     ArchiveService
 	DeadLetters  DeadLetterService
 	Reviews      ReviewService
@@ -175,6 +183,22 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "POST /v1/in/{key}", byKey, received.take, takeFromPhone)
 	register(api, "POST /v1/in", byKey, received.takeByHeader, takeFromPhoneByHeader)
 	programs := &wechatHandlers{c.WeChat, c.Logins, scores}
+	devices := &sessionHandlers{c.Sessions}
+	register(api, "GET /v1/sign-in", byNobody, devices.how, getSignIn)
+	register(api, "POST /v1/session/code", byCookie, devices.about, describeCode)
+	register(api, "POST /v1/session", byCookie, devices.open, openSession)
+	register(api, "POST /v1/session/token", byCookie, devices.token, getSessionToken)
+	register(api, "DELETE /v1/session", byCookie, devices.end, endSession)
+	registerForUser(api, "GET /v1/me/sessions", devices.list, listSessions)
+	registerForUser(api, "DELETE /v1/me/sessions/{session}", devices.endOne, endSessionOf)
+	registerForUser(api, "POST /v1/me/sign-in-codes", devices.makeCode, makeSignInCode)
+	registerAudited(api, c.Audit, "POST /v1/admin/users/{id}/sign-in-codes", devices.makeCodeOf, makeSignInCodeOfUser)
+	registerAudited(api, c.Audit, "POST /v1/admin/sign-in-codes", devices.makeCards, makeCards)
+	operators := &operatorHandlers{c.Sessions}
+	register(api, "GET /v1/admin/operators", byAdmin, operators.list, listOperators)
+	registerAudited(api, c.Audit, "PUT /v1/admin/operators/{id}", operators.add, addOperator)
+	registerAudited(api, c.Audit, "DELETE /v1/admin/operators/{id}", operators.remove, removeOperator)
+	register(api, "GET /v1/admin/users/{id}/came-by", byAdmin, operators.cameBy, getCameBy)
 	register(api, "POST /v1/wechat/sessions", byNobody, programs.logIn, logInByWeChat)
 	registerForUser(api, "POST /v1/wechat/steps", programs.upload, uploadFromWeChat)
 	c.choices(api, "/v1/hidden-from", models.HiddenFrom, hidingFrom)
@@ -304,26 +328,34 @@ func New(c Config) (http.Handler, error) {
 	}
 	c.probes(engine)
 	if !c.ProbesOnly {
-		c.serve(engine, m)
+		if err := c.serve(engine, m); err != nil {
+			return nil, err
+		}
 	}
 	takeHead(engine)
 	return compressed(byEncodedPath(underPath(c.BasePath, engine)))
 }
 
 // serve adds the API and what browsers load.
-func (c *Config) serve(engine *gin.Engine, m *metrics) {
+func (c *Config) serve(engine *gin.Engine, m *metrics) error {
 	engine.Use(refuseWithoutRoom)
+	origins, err := c.Cookies.crossOrigin()
+	if err != nil {
+		return fmt.Errorf("http.public_url: %w", err)
+	}
 	authenticator := &authenticator{
-		c.Tokens, c.Limits, c.LimitAddresses, c.CheckErasures, newUntrustedProxyWarning(c.TrustedProxies, c.Log),
+		c.Tokens, c.Limits, c.LimitAddresses, c.CheckErasures, c.Sessions, c.Finder, &c.Cookies, origins,
+		newUntrustedProxyWarning(c.TrustedProxies, c.Log),
 	}
 	api := newHuma(engine, c.Version, c.BasePath)
 	api.UseMiddleware(authenticator.authenticate)
 	c.routes(api, m)
 	describeMore(api.OpenAPI())
-	pages(engine, web.New(web.Files(), web.Options{Demo: c.Extra != nil, Login: c.Login, Folder: c.Folder}), c.BasePath)
+	pages(engine, web.New(web.Files(), web.Options{Demo: c.Extra != nil, Login: c.Login, Folder: c.Folder, Codes: c.Sessions != nil && c.Sessions.Enabled()}), c.BasePath)
 	if c.Extra != nil {
 		c.Extra(engine)
 	}
+	return nil
 }
 
 // takeHead lets every path that takes GET take HEAD, too. The answer is the same, and net/http

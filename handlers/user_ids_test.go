@@ -272,11 +272,11 @@ func TestOpenAPIDescribesUserIDs(t *testing.T) {
 	checkUserID(t, "NewUserID", spec.Components.Schemas["NewUserID"].Properties["to"])
 	slices.Sort(bodies)
 	want := []string{
-		"AbsentPerson", "AuditEntry", "Champion", "CompetitionPerson", "Correction", "DeadLetter", "Erasure", "FoundUser", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Hold", "Increment", "Inviter", "Liker", "ListedUser", "Member", "MemberIDs",
-		"NewCorrection", "NewFriendRequest", "Profile", "RankedEntry", "Review", "User", "UserTotal", "WechatSession",
+		"AbsentPerson", "AuditEntry", "Card", "Champion", "CompetitionPerson", "Correction", "DeadLetter", "Erasure", "FoundUser", "Friend", "FriendCount", "FriendIDs", "FriendRequest", "Hold", "Increment", "Inviter", "KnownPerson", "Liker", "ListedOperator", "ListedUser", "Member", "MemberIDs",
+		"NewCorrection", "NewFriendRequest", "OpenedSession", "Profile", "RankedEntry", "Review", "SessionToken", "User", "UserTotal", "WechatSession",
 	}
-	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 87 {
-		t.Errorf("%d parameters are user ids, want 87; bodies with user ids (-want +got):\n%s", parameters, diff)
+	if diff := cmp.Diff(want, bodies); diff != "" || parameters != 90 {
+		t.Errorf("%d parameters are user ids, want 90; bodies with user ids (-want +got):\n%s", parameters, diff)
 	}
 }
 

@@ -2,6 +2,7 @@ package models
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"strconv"
 	"strings"
@@ -44,6 +45,22 @@ func ParseUserID(text string) (UserID, error) {
 func (id UserID) Valid() bool {
 	_, err := ParseUserID(string(id))
 	return err == nil
+}
+
+// signUpPrefix begins the ids of users who have signed up here, and signUpLetters is how many letters follow it, of those
+// of Base32 in small letters.
+const (
+	signUpPrefix  = "u_"
+	signUpLetters = 16
+)
+
+// NewUserID returns a random id for somebody who signs up.
+func NewUserID() UserID { return UserID(signUpPrefix + strings.ToLower(rand.Text()[:signUpLetters])) }
+
+// SignsUp reports whether an id is one that only signing up makes: u_ and 16 letters.
+func (id UserID) SignsUp() bool {
+	letters, ok := strings.CutPrefix(string(id), signUpPrefix)
+	return ok && len(letters) == signUpLetters && strings.Trim(letters, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
 // UnmarshalText sets the id to a text that ParseUserID accepts.

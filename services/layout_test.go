@@ -39,15 +39,17 @@ var ownTables = map[string][]string{
 	"boards/holds":          {"held_scores"},
 	"boards/ingest":         {"dead_letters"},
 	"boards/ledger":         {"score_events", "score_totals"},
-	"boards/phones":         {"revoked_keys", "upload_addresses"},
+	"boards/phones":         {"upload_addresses"},
 	"boards/results":        {"board_results"},
 	"people/directory":      {"erasures", "renames", "row_id_gaps", "users"},
 	"people/friends":        {"friend_requests", "friendships"},
 	"people/groups":         {"group_members", "groups"},
 	"people/privacy":        {"kept_choices", "not_shown", "privacy_choices"},
+	"people/sessions":       {"newcomers", "operators", "sessions", "sign_in_codes", "sign_in_counts"},
 	"people/teams":          {"competition_members", "competition_teams", "competitions"},
 	"platform/cursor":       {"cursor_keys"},
 	"platform/outcomes":     {"webhook_attempts", "webhook_deliveries"},
+	"platform/revoked":      {"revoked_keys"},
 }
 
 // below has the wings whose tables a wing may use, besides its own.

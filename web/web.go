@@ -76,6 +76,8 @@ type Options struct {
 	Login string
 	// Folder says that the service runs on a data folder, whose secret signs tokens.
 	Folder bool
+	// Codes says that people can sign in by codes.
+	Codes bool
 }
 
 // New returns a site of a folder as Files returns it, which it reads once.
@@ -166,6 +168,9 @@ func (s *Site) read(name string) []byte {
 	}
 	if s.o.Folder {
 		attributes += "data-folder "
+	}
+	if s.o.Codes {
+		attributes += "data-codes "
 	}
 	if s.o.Login != "" && name == "page/index.html" {
 		attributes += `data-login="` + html.EscapeString(s.o.Login) + `" `

@@ -177,7 +177,8 @@ func (r *restoration) run(ctx context.Context) (err error) {
 	fmt.Fprintf(r.stdout, "%s was restored to data folder %s; %d users are erased again\n", r.from, r.folder.Dir, erased)
 	r.printRestored()
 	if r.revived {
-		fmt.Fprintf(r.stdout, "Nobody knows which upload addresses were revoked since: they can be used again. "+
+		fmt.Fprintf(r.stdout, "All devices are signed out, and sign-in codes have ended. "+
+			"Nobody knows which upload addresses were revoked since: they can be used again. "+
 			"`stepboard upload-address list --user USER --data %s` lists those of a user.\n", r.folder.Dir)
 	}
 	if _, err := os.Stat(r.folder.Path(secretName)); err != nil && r.cfg.Auth.None() {
@@ -313,7 +314,11 @@ func (r *restoration) erase(ctx context.Context, a *app.App, later []laterState)
 		return 0, fmt.Errorf("nobody knows who was erased since %s, as %w: "+
 			"name a file of `stepboard erasures export` with --erasures, or use --no-erasures", since, errors.Join(unknown...))
 	}
-	r.revived = r.none && !known && !taken
+	if r.revived = r.none && !known && !taken; r.revived {
+		if err := a.Sessions.EndAll(ctx); err != nil {
+			return 0, err
+		}
+	}
 	if !taken {
 		if _, err := a.TakeOver(ctx, nil); err != nil {
 			return 0, err

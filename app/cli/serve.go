@@ -9,7 +9,9 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+	"strings"
 
+	"github.com/mdp/qrterminal/v3"
 	"github.com/spf13/cobra"
 
 	"stepboard/app"
@@ -96,7 +98,8 @@ func (p *program) serve(ctx context.Context, cfg config.Config, roles app.Roles,
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.serveApp(ctx, a, o), a.Close())
+	begins := cfg.Data.Dir != "" && cfg.Auth.None() && cfg.Page.LoginURL == "" // otherwise an app signs people in
+	return errors.Join(p.serveApp(ctx, a, o, begins), a.Close())
 }
 
 // openAndBuild opens the stores and builds the service, with the secret of a data folder if it
@@ -117,8 +120,9 @@ func openAndBuild(ctx context.Context, o *app.Options) (*app.App, error) {
 	return buildApp(ctx, *o)
 }
 
-// serveApp serves a service until ctx ends. The caller closes it.
-func (p *program) serveApp(ctx context.Context, a *app.App, o app.Options) error {
+// serveApp serves a service until ctx ends. If it begins without an app and without people, it prints the first code.
+// The caller closes the service.
+func (p *program) serveApp(ctx context.Context, a *app.App, o app.Options, begins bool) error {
 	cfg := o.Config
 	a.Start(ctx)
 	if o.Stores.Folder != nil {
@@ -146,6 +150,11 @@ func (p *program) serveApp(ctx context.Context, a *app.App, o app.Options) error
 	if o.Stores.Folder != nil {
 		p.greet(cfg, o.Stores.Folder, listener.Addr())
 	}
+	if begins {
+		if err := p.printFirstCode(ctx, a, publicAddress(cfg.HTTP, listener.Addr()), o.Log); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+	}
 	err = a.Run(ctx, listener)
 	o.Log.Info("stopping")
 	return err
@@ -166,8 +175,27 @@ func (p *program) greet(cfg config.Config, folder *stores.Folder, at net.Addr) {
 	fmt.Fprintln(p.stdout, "Later, stepboard move takes everything to Redis and Postgres.")
 }
 
+// printFirstCode prints the address by which the first user signs in, if there is nobody yet: to the terminal, as a QR code,
+// too, and to the log.
+func (p *program) printFirstCode(ctx context.Context, a *app.App, address string, log *slog.Logger) error {
+	code, err := a.Sessions.First(ctx)
+	if err != nil || code == "" {
+		return err
+	}
+	address += "/#code/" + code
+	log.Info("nobody is here yet: whoever opens this address first is the first user, and an operator; it is a secret until then, and ends after a day", "address", address)
+	fmt.Fprintf(p.stdout, "Nobody is here yet. Open this address, once, within a day, to be the first:\n  %s\n", address)
+	if isTerminal(p.stdout) {
+		qrterminal.GenerateHalfBlock(address, qrterminal.L, p.stdout)
+	}
+	return nil
+}
+
 // publicAddress returns the address of the service, as far as the settings tell.
 func publicAddress(cfg config.HTTP, at net.Addr) string {
+	if cfg.PublicURL != "" {
+		return strings.TrimSuffix(cfg.PublicURL, "/")
+	}
 	if len(cfg.ACMEHosts) > 0 {
 		return "https://" + cfg.ACMEHosts[0] + cfg.BasePath
 	}

@@ -13,6 +13,7 @@ const (
 	everybody audience = "With any token."
 	phone     audience = "With the key of an upload address, and no token."
 	nobody    audience = "Without a token."
+	device    audience = "Without a token, by the service's own page."
 )
 
 // access is an operation's entry in the authorization matrix.
@@ -98,6 +99,20 @@ func matrix() map[string]access {
 		"PUT /v1/me/push":                          {by: users, own: 200, body: `{"tell":["passed"]}`},
 		"DELETE /v1/me/push":                       {by: users, own: 204},
 		"GET /v1/hidden-from":                      {by: users, own: 200},
+		"GET /v1/sign-in":                          {by: nobody, own: 200},
+		"POST /v1/session/code":                    {by: device, own: 404, body: `{"code":"AAAAA-AAAAA"}`},
+		"POST /v1/session":                         {by: device, own: 404, body: `{"code":"AAAAA-AAAAA","nickname":"Eve"}`},
+		"POST /v1/session/token":                   {by: device, own: 401, body: `{}`},
+		"DELETE /v1/session":                       {by: device, own: 204, body: `{}`},
+		"GET /v1/me/sessions":                      {by: users, own: 200},
+		"POST /v1/me/sign-in-codes":                {by: users, own: 201},
+		"DELETE /v1/me/sessions/{session}":         {by: users, own: 404},
+		"POST /v1/admin/users/{id}/sign-in-codes":  {by: operators, own: 201, body: `{"ttl":"24h"}`},
+		"POST /v1/admin/sign-in-codes":             {by: operators, own: 201, body: `{"people":[{"nickname":"Dan"}]}`},
+		"GET /v1/admin/operators":                  {by: operators, own: 200},
+		"PUT /v1/admin/operators/{id}":             {by: operators, own: 204},
+		"DELETE /v1/admin/operators/{id}":          {by: operators, own: 204},
+		"GET /v1/admin/users/{id}/came-by":         {by: operators, own: 200},
 		"GET /v1/me/upload-addresses":              {by: users, own: 200},
 		"POST /v1/me/upload-addresses":             {by: users, own: 201, body: `{"name":"phone","board":"steps"}`},
 		"PUT /v1/me/upload-addresses/{address}":    {by: users, own: 404, body: `{"name":"phone","time_zone":"UTC"}`},

@@ -98,7 +98,7 @@ func refusals(operation string, by audience) []role {
 			{who: "nobody", noToken: true, status: 401}, {who: "a user", sub: "<owner>", status: 401}, {who: "everything", sub: "<owner>", scope: all, status: 401},
 		}
 	}
-	if by == nobody {
+	if by == nobody || by == device {
 		return nil
 	}
 	list := []role{
@@ -147,8 +147,8 @@ func permissions(entry access) []role {
 	switch entry.by {
 	case phone:
 		return []role{{who: "a phone with an unknown key", noToken: true, status: entry.own}} // TestPhones has those that are known
-	case nobody:
-		return append(list, backend, operator, role{who: "somebody without a token", noToken: true, status: entry.own})
+	case nobody, device:
+		return append(list[:3], backend, operator, role{who: "somebody without a token", noToken: true, status: entry.own})
 	case backends:
 		return []role{backend, both}
 	case managers:
@@ -175,6 +175,7 @@ func (s *authorization) checkCall(operation string, entry access, p people, r ro
 		path += "?" + entry.query
 	}
 	request := httptest.NewRequestWithContext(s.t.Context(), method, path, strings.NewReader(values.Replace(entry.body)))
+	request.Header.Set("Content-Type", "application/json")
 	if !r.noToken {
 		sub := models.UserID(values.Replace(r.sub))
 		token, err := auth.SignToken([]byte(cmp.Or(r.secret, harness.Secret)), sub, r.scope, "", "", time.Now().Add(-r.age), time.Hour)
@@ -198,7 +199,7 @@ func (s *authorization) target(operation string, entry access, p people) (method
 	return method, strings.NewReplacer(
 		"{board}", cmp.Or(entry.board, "steps"), "{group}", cmp.Or(entry.group, p.group),
 		"{competition}", cmp.Or(entry.competition, p.competition),
-		"{id}", id, "{code}", id, "{address}", unknownID, "{key}", "sb_",
+		"{id}", id, "{code}", id, "{address}", unknownID, "{session}", unknownID, "{key}", "sb_",
 	).Replace(path)
 }
 

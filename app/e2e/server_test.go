@@ -127,6 +127,7 @@ func newServer(t testing.TB, env *testenv.Env, change ...func(*config.Config)) *
 func newServerOf(t testing.TB, env *testenv.Env, with func(*app.Options), change ...func(*config.Config)) *server {
 	t.Helper()
 	cfg := env.Config
+	cfg.Auth.HS256Secret = harness.Secret
 	cfg.Boards = append(cfg.Boards, config.Board{
 		Name: "private", Kind: "daily", TimeZone: "Asia/Shanghai", OpenDays: 2, MaxScore: 100_000, Shards: 3, Global: "service",
 	})

@@ -12,18 +12,62 @@ import (
 	"stepboard/models"
 )
 
-// letters is the length of a code, and alphabet what rand.Text chooses from. A letter has 5 random
-// bits, so a code has 80: nobody guesses one, as tries are limited.
+// letters is the length of the code of an invitation, shortLetters that of a code for one use, and alphabet what rand.Text
+// chooses from. A letter has 5 random bits, so they have 80 and 50: nobody guesses one, as tries are limited.
 const (
-	letters  = 16
-	alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+	letters      = 16
+	shortLetters = 10
+	alphabet     = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 )
 
 // ErrNoCode is the error about a code that nobody has given out, or that was renewed since.
 var ErrNoCode = models.Errorf(models.CodeNotFound, "this invite code is not valid; ask for a new one")
 
-// New returns a new code.
+// New returns a new code of an invitation.
 func New() string { return rand.Text()[:letters] }
+
+// NewShort returns a new code for one use.
+func NewShort() string { return rand.Text()[:shortLetters] }
+
+// Shown returns a code for one use as people read it: in two halves.
+func Shown(short string) string { return short[:shortLetters/2] + "-" + short[shortLetters/2:] }
+
+// Kind says what a text may be.
+type Kind int
+
+// The kinds of codes, by their length.
+const (
+	NoCode Kind = iota
+	Invitation
+	Short
+)
+
+// Parse returns a code, which may be in small letters and have spaces and hyphens in it, as New or NewShort has made it,
+// and which of them.
+func Parse(text string) (code string, kind Kind) {
+	code = strings.Map(func(c rune) rune {
+		if c == ' ' || c == '-' {
+			return -1
+		}
+		return c
+	}, strings.ToUpper(strings.TrimSpace(text)))
+	switch {
+	case strings.Trim(code, alphabet) != "":
+		return "", NoCode
+	case len(code) == letters:
+		return code, Invitation
+	case len(code) == shortLetters:
+		return code, Short
+	default:
+		return "", NoCode
+	}
+}
+
+// HashOf returns the SHA-256 of a code that Parse has returned, by which it is stored or kept.
+func HashOf(code string) []byte {
+	sum := sha256.Sum256([]byte(code))
+	return sum[:]
+}
 
 // Limiter limits how often a user tries codes. Implemented by limit.Service.
 type Limiter interface {
@@ -31,15 +75,14 @@ type Limiter interface {
 	TakeJoin(ctx context.Context, user models.UserID) error
 }
 
-// Try counts a try of a code by a user. It returns the code, which may be in small letters and have
-// spaces around it, as New has made it. CodeRateLimited if the user has tried too many, whether or not
+// Try counts a try of an invitation by a user. It returns the code as Parse does. CodeRateLimited if the user has tried too many, whether or not
 // they were right; ErrNoCode for a text that New never returns.
 func Try(ctx context.Context, limiter Limiter, user models.UserID, text string) (code string, err error) {
 	if err := limiter.TakeJoin(ctx, user); err != nil {
 		return "", err
 	}
-	code = strings.ToUpper(strings.TrimSpace(text))
-	if len(code) != letters || strings.Trim(code, alphabet) != "" {
+	code, kind := Parse(text)
+	if kind != Invitation {
 		return "", ErrNoCode
 	}
 	return code, nil

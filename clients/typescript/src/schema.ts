@@ -393,6 +393,56 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/operators": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the operators
+         * @description The users whose sessions may ask for tokens of scope admin, the first one first.
+         *
+         *     With a token of scope admin.
+         */
+        get: operations["listOperators"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/operators/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Make a user an operator
+         * @description The user's sessions may ask for tokens of scope admin from now on. Repeating it changes nothing.
+         *
+         *     With a token of scope admin.
+         */
+        put: operations["addOperator"];
+        post?: never;
+        /**
+         * Make a user no operator any more
+         * @description Tokens of scope admin that the user has are refused at once. Repeating it changes nothing. The last operator stays.
+         *
+         *     With a token of scope admin.
+         */
+        delete: operations["removeOperator"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/admin/reviews": {
         parameters: {
             query?: never;
@@ -431,6 +481,28 @@ export interface paths {
          *     With a token of scope admin.
          */
         post: operations["dismissReview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/sign-in-codes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make people with sign-in codes
+         * @description Makes new users, each with a code to print on a card, which also lets the user join a group. The setting sign_in.new_per_day does not count them.
+         *
+         *     With a token of scope admin.
+         */
+        post: operations["makeCards"];
         delete?: never;
         options?: never;
         head?: never;
@@ -509,6 +581,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/admin/users/{id}/came-by": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who has brought a user, and whom the user has brought
+         * @description Of users who have signed up here. The newest 200 of those who came by the user's invitations.
+         *
+         *     With a token of scope admin.
+         */
+        get: operations["getCameBy"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/admin/users/{id}/explain": {
         parameters: {
             query?: never;
@@ -547,6 +641,28 @@ export interface paths {
         get: operations["exportUser"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/admin/users/{id}/sign-in-codes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a sign-in code of a user
+         * @description For somebody who has lost their device. It ends the one before.
+         *
+         *     With a token of scope admin.
+         */
+        post: operations["makeUserSignInCode"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1771,6 +1887,72 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/me/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the devices on which one is signed in
+         * @description The one used last first.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        get: operations["listSessions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me/sessions/{session}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * Sign a device out
+         * @description Ends a session of one's own, as of a phone that was lost. A token that the device has is valid until it ends, at most a quarter of an hour.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        delete: operations["endSessionOf"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me/sign-in-codes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make a code for a further device
+         * @description A code by which the user signs in on another device, once, within a quarter of an hour. It ends the one before.
+         *
+         *     With a user's token; with a service token on behalf of ?user_id=.
+         */
+        post: operations["makeSignInCode"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/me/upload-addresses": {
         parameters: {
             query?: never;
@@ -1872,6 +2054,100 @@ export interface paths {
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
         delete: operations["unmuteUser"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sign in
+         * @description Opens a session on this device by a code, and sets its cookie; a session that the device had before ends. An invitation makes a new user where the setting sign_in.join permits that. The call takes a body of JSON from the service's own page alone.
+         *
+         *     Without a token, by the service's own page.
+         */
+        post: operations["openSession"];
+        /**
+         * Sign out
+         * @description Ends the session of this device and removes its cookie. The call takes a body of JSON, `{}` at least, from the service's own page alone.
+         *
+         *     Without a token, by the service's own page.
+         */
+        delete: operations["endSession"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session/code": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * What a code is for
+         * @description A code for one use or an invitation; small letters, spaces and hyphens don't matter. It changes nothing. After 100 wrong codes within an hour a network is 429.
+         *
+         *     Without a token, by the service's own page.
+         */
+        post: operations["describeCode"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session/token": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Get a token of this device's session
+         * @description Exchanges the cookie of a session for an access token of a quarter of an hour, or less where auth.max_token_lifetime is. An operator's session may ask for one of scope admin. The call takes a body of JSON, `{}` at least, from the service's own page alone.
+         *
+         *     Without a token, by the service's own page.
+         */
+        post: operations["getSessionToken"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sign-in": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How people sign in here
+         * @description What the page asks before anybody is signed in.
+         *
+         *     Without a token.
+         */
+        get: operations["getSignIn"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -2439,6 +2715,13 @@ export interface components {
             /** @description By name */
             boards: components["schemas"]["Board"][];
         };
+        BroughtPerson: {
+            /**
+             * Format: date-time
+             * @description When
+             */
+            signed_up_at: string;
+        };
         BrowserKeys: {
             /**
              * @description Its secret of 16 bytes, in base64
@@ -2450,6 +2733,29 @@ export interface components {
              * @example BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4
              */
             p256dh: string;
+        };
+        CameBy: {
+            /** @description Who came by the user's invitations, the last one first */
+            brought: components["schemas"]["BroughtPerson"][];
+            /** @description Who has invited the user; null for nobody, or somebody who was erased */
+            by: components["schemas"]["KnownPerson"];
+            /** @description The name of the group that the invitation was of; empty for none */
+            group: string;
+            /**
+             * Format: date-time
+             * @description When the user has signed up; null for somebody who has not
+             */
+            signed_up_at: string | null;
+        };
+        Card: {
+            /** @description The name */
+            nickname: string;
+            /** @description The user */
+            user_id: string;
+        };
+        CardList: {
+            /** @description In the order of the names */
+            codes: components["schemas"]["Card"][];
         };
         ChallengeDays: {
             /**
@@ -2489,6 +2795,32 @@ export interface components {
              * @example Asia/Shanghai
              */
             time_zone: string;
+        };
+        CodeAbout: {
+            /**
+             * @description The name of the group that it is for; null otherwise
+             * @example Family
+             */
+            group: string | null;
+            /**
+             * @description What it is
+             * @enum {string}
+             */
+            kind: "first" | "friend" | "group" | "sign_in";
+            /** @description Whether it makes a new user, who needs a nickname */
+            new: boolean;
+            /**
+             * @description Whom it signs in, or who invites as a friend; null otherwise
+             * @example Mei
+             */
+            nickname: string | null;
+        };
+        CodeText: {
+            /**
+             * @description The code
+             * @example K7QF2-MXA7R
+             */
+            code: string;
         };
         Competition: {
             /**
@@ -2929,7 +3261,7 @@ export interface components {
          * @description The kind of error, for a program
          * @enum {string}
          */
-        ErrorCode: "invalid_cursor" | "invalid_request" | "unauthenticated" | "upload_address_unknown" | "wechat_code_invalid" | "forbidden" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "competition_full" | "competition_started" | "correction_exists" | "event_final" | "event_id_conflict" | "friend_limit" | "group_full" | "group_limit" | "hold_changed" | "upload_address_limit" | "user_exists" | "wechat_session_expired" | "body_too_large" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "not_daily" | "not_recognised" | "occurred_at_invalid" | "score_out_of_range" | "span_too_large" | "utc_offset_required" | "validation_failed" | "busy" | "rate_limited" | "request_limit" | "internal" | "unavailable";
+        ErrorCode: "invalid_cursor" | "invalid_request" | "session_ended" | "unauthenticated" | "upload_address_unknown" | "wechat_code_invalid" | "forbidden" | "joining_closed" | "board_not_found" | "not_found" | "user_not_found" | "method_not_allowed" | "request_timeout" | "archive_running" | "board_exists" | "board_kind" | "bucket_hot" | "choice_limit" | "competition_full" | "competition_started" | "correction_exists" | "event_final" | "event_id_conflict" | "friend_limit" | "group_full" | "group_limit" | "hold_changed" | "last_operator" | "nickname_taken" | "upload_address_limit" | "user_exists" | "wechat_session_expired" | "body_too_large" | "unsupported_media_type" | "correction_raises" | "date_closed" | "date_in_future" | "event_not_open" | "not_daily" | "not_recognised" | "occurred_at_invalid" | "score_out_of_range" | "span_too_large" | "utc_offset_required" | "validation_failed" | "busy" | "rate_limited" | "request_limit" | "internal" | "unavailable";
         ExplainedCorrection: {
             /**
              * @description set: the score was replaced by one that ranks no better; exclude: the user is not ranked
@@ -3488,6 +3820,12 @@ export interface components {
              */
             succeeded_at: string | null;
         };
+        KnownPerson: {
+            /** @description Their name */
+            nickname: string;
+            /** @description The user */
+            user_id: string;
+        };
         LastHour: {
             /** @description The bounds of latency, in milliseconds */
             bounds_ms: number[];
@@ -3532,6 +3870,31 @@ export interface components {
             likes: components["schemas"]["Liker"][];
             /** @description Where the next page begins; null on the last */
             next_cursor: string | null;
+        };
+        ListedOperator: {
+            /**
+             * @description Who has made them one
+             * @example the first code
+             */
+            made_by: string;
+            /** @description Their name */
+            nickname: string;
+            /**
+             * Format: date-time
+             * @description When
+             */
+            since: string;
+            /** @description The user */
+            user_id: string;
+        };
+        ListedSession: {
+            /** @description Whether the token of this call is of this session */
+            current: boolean;
+            /**
+             * Format: date-time
+             * @description When it was last used, to the minute
+             */
+            last_used_at: string;
         };
         ListedUser: {
             /** @description As the nickname */
@@ -3780,6 +4143,24 @@ export interface components {
              */
             window?: number;
         };
+        NewCard: {
+            /**
+             * @description The name
+             * @example Ann
+             */
+            nickname: string;
+        };
+        NewCards: {
+            /** @description The id of a group that they join */
+            group?: string;
+            /** @description Who they are */
+            people: components["schemas"]["NewCard"][];
+            /**
+             * @description How long the codes are valid; 720h, the longest, if it is left out
+             * @example 720h
+             */
+            ttl?: string;
+        };
         NewChallenge: {
             /**
              * Format: date
@@ -3945,6 +4326,37 @@ export interface components {
              */
             nickname: string;
         };
+        NewSession: {
+            /** @description Whether to go on though a member of the group has the nickname */
+            anyway?: boolean;
+            /**
+             * @description The code
+             * @example K7QF2-MXA7R
+             */
+            code: string;
+            /**
+             * @description A name for the device
+             * @example Mei's phone
+             */
+            device?: string;
+            /**
+             * @description The name of somebody new
+             * @example Mei
+             */
+            nickname?: string;
+            /**
+             * @description Where the device is, an IANA name
+             * @example Europe/Berlin
+             */
+            time_zone?: string;
+        };
+        NewSignInCode: {
+            /**
+             * @description How long it is valid, at most 720h; 15m if it is left out
+             * @example 24h
+             */
+            ttl?: string;
+        };
         NewSubscription: {
             /**
              * @description The address that the browser got from its push service
@@ -4002,6 +4414,33 @@ export interface components {
              * @description The score; null if none counts then
              */
             score: number | null;
+        };
+        Nothing: Record<string, never>;
+        OpenedSession: {
+            /** @description Whether the user is new */
+            created: boolean;
+            /**
+             * Format: date-time
+             * @description When the token ends
+             */
+            expires_at: string;
+            /** @description The user's name */
+            nickname: string;
+            /** @description Whether the user may ask for tokens of scope admin */
+            operator: boolean;
+            /** @description The session */
+            session: components["schemas"]["SessionShown"];
+            /** @description A token for Authorization: Bearer */
+            token: string;
+            /**
+             * @description The user
+             * @example u_k7qf2mxa7rk7qf2m
+             */
+            user_id: string;
+        };
+        OperatorList: {
+            /** @description The first one first */
+            operators: components["schemas"]["ListedOperator"][];
         };
         PeopleStanding: {
             /**
@@ -4389,6 +4828,77 @@ export interface components {
             /** @description What waits; null while Postgres is away */
             work: components["schemas"]["WaitingWork"];
         };
+        SessionList: {
+            /** @description The one used last first */
+            sessions: components["schemas"]["ListedSession"][];
+        };
+        SessionShown: {
+            /**
+             * Format: date-time
+             * @description When the device signed in
+             */
+            created_at: string;
+            /** @description The device's name, which may be empty */
+            device: string;
+            /**
+             * @description The session's id in other calls
+             * @example 7
+             */
+            id: string;
+        };
+        SessionToken: {
+            /**
+             * Format: date-time
+             * @description When it ends
+             */
+            expires_at: string;
+            /** @description Whether the user may ask for tokens of scope admin */
+            operator: boolean;
+            /** @description A token for Authorization: Bearer */
+            token: string;
+            /** @description The user */
+            user_id: string;
+        };
+        SignIn: {
+            /** @description Whether people sign in by codes */
+            codes: boolean;
+            /**
+             * @description Whether invitations make new users
+             * @enum {string}
+             */
+            join: "invited" | "nobody";
+            /** @description Where else people sign in */
+            providers: components["schemas"]["SignInProvider"][];
+        };
+        SignInCode: {
+            /**
+             * @description The code, shown this once
+             * @example K7QF2-MXA7R
+             */
+            code: string;
+            /**
+             * Format: date-time
+             * @description When it ends
+             */
+            expires_at: string;
+        };
+        SignInProvider: {
+            /**
+             * @description The name in the settings
+             * @example company
+             */
+            name: string;
+            /**
+             * @description Where the browser goes, with return_to behind it
+             * @example /v1/sign-in/company
+             */
+            path: string;
+            /**
+             * @description The name for people
+             * @example Example Ltd
+             */
+            title: string;
+        };
         Standing: {
             /**
              * @description What an operator has made of the score: set to a worse one, or excluded from the ranking. Null for nothing
@@ -4536,6 +5046,13 @@ export interface components {
              * @example 12345
              */
             score: number;
+        };
+        TokenScope: {
+            /**
+             * @description What the token is for; left out for the user's own calls
+             * @enum {string}
+             */
+            scope?: "admin";
         };
         UploadAddress: {
             /**
@@ -5339,6 +5856,28 @@ export interface components {
                 };
             };
         };
+        /** @description Forbidden: forbidden, joining_closed */
+        ForbiddenOrJoiningClosed: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Forbidden",
+                 *       "status": 403,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "forbidden",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "forbidden" | "joining_closed";
+                };
+            };
+        };
         /** @description Conflict: friend_limit */
         FriendLimit: {
             headers: {
@@ -5358,6 +5897,28 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"] & {
                     /** @enum {string} */
                     code: "friend_limit";
+                };
+            };
+        };
+        /** @description Conflict: friend_limit, group_full, group_limit, nickname_taken */
+        FriendLimitOrGroupFullOrGroupLimitOrNicknameTaken: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Conflict",
+                 *       "status": 409,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "friend_limit",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "friend_limit" | "group_full" | "group_limit" | "nickname_taken";
                 };
             };
         };
@@ -5493,6 +6054,28 @@ export interface components {
                 };
             };
         };
+        /** @description Conflict: last_operator */
+        LastOperator: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Conflict",
+                 *       "status": 409,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "last_operator",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "last_operator";
+                };
+            };
+        };
         /** @description Unprocessable Entity: not_daily, not_recognised, validation_failed */
         NotDailyOrNotRecognisedOrValidationFailed: {
             headers: {
@@ -5534,6 +6117,28 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"] & {
                     /** @enum {string} */
                     code: "not_found";
+                };
+            };
+        };
+        /** @description Not Found: not_found, user_not_found */
+        NotFoundOrUserNotFound: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Not Found",
+                 *       "status": 404,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "not_found",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "not_found" | "user_not_found";
                 };
             };
         };
@@ -5607,6 +6212,30 @@ export interface components {
                 };
             };
         };
+        /** @description Unauthorized: session_ended */
+        SessionEnded: {
+            headers: {
+                /** @description Bearer */
+                "WWW-Authenticate"?: string;
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Unauthorized",
+                 *       "status": 401,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "session_ended",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "session_ended";
+                };
+            };
+        };
         /** @description Unauthorized: unauthenticated */
         Unauthenticated: {
             headers: {
@@ -5676,6 +6305,28 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"] & {
                     /** @enum {string} */
                     code: "unavailable";
+                };
+            };
+        };
+        /** @description Unsupported Media Type: unsupported_media_type */
+        UnsupportedMediaType: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "about:blank",
+                 *       "title": "Unsupported Media Type",
+                 *       "status": 415,
+                 *       "detail": "what is wrong, and what to do about it",
+                 *       "code": "unsupported_media_type",
+                 *       "request_id": "20ww18zqxeixg"
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"] & {
+                    /** @enum {string} */
+                    code: "unsupported_media_type";
                 };
             };
         };
@@ -6591,6 +7242,100 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listOperators: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OperatorList"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    addOperator: {
+        parameters: {
+            query?: {
+                /** @description Change nothing, and only say what would change */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The user
+                 * @example 1001
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["UserNotFound"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    removeOperator: {
+        parameters: {
+            query?: {
+                /** @description Change nothing, and only say what would change */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The user
+                 * @example 1001
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            409: components["responses"]["LastOperator"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listReviews: {
         parameters: {
             query?: {
@@ -6653,6 +7398,43 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Review"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    makeCards: {
+        parameters: {
+            query?: {
+                /** @description Change nothing, and only say what would change */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewCards"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CardList"];
                 };
             };
             400: components["responses"]["InvalidRequest"];
@@ -6819,6 +7601,39 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    getCameBy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The user
+                 * @example 1001
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CameBy"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["UserNotFound"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     explainUserScore: {
         parameters: {
             query: {
@@ -6892,6 +7707,49 @@ export interface operations {
             404: components["responses"]["UserNotFound"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["BusyOrRateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    makeUserSignInCode: {
+        parameters: {
+            query?: {
+                /** @description Change nothing, and only say what would change */
+                dry_run?: boolean;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The user
+                 * @example 1001
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSignInCode"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInCode"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFoundOrUserNotFound"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
             503: components["responses"]["Unavailable"];
         };
@@ -9565,6 +10423,99 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listSessions: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionList"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    endSessionOf: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The session's id
+                 * @example 7
+                 */
+                session: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    makeSignInCode: {
+        parameters: {
+            query?: {
+                /** @description The user that a service acts for; a user's own id may be given too */
+                user_id?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInCode"];
+                };
+            };
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFoundOrUserNotFound"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listUploadAddresses: {
         parameters: {
             query?: {
@@ -9804,6 +10755,164 @@ export interface operations {
                 content?: never;
             };
             401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    openSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSession"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenedSession"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            403: components["responses"]["ForbiddenOrJoiningClosed"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["FriendLimitOrGroupFullOrGroupLimitOrNicknameTaken"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    endSession: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["InvalidRequest"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    describeCode: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CodeText"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CodeAbout"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["BodyTooLarge"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSessionToken: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TokenScope"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionToken"];
+                };
+            };
+            400: components["responses"]["InvalidRequest"];
+            401: components["responses"]["SessionEnded"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["ValidationFailed"];
+            429: components["responses"]["RateLimited"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getSignIn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignIn"];
+                };
+            };
             403: components["responses"]["Forbidden"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];

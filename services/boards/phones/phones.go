@@ -284,12 +284,3 @@ func (s *Service) note(ctx context.Context, a Address, taken Taken, refused *mod
 	}
 	_ = s.o.Store.noteUse(ctx, used)
 }
-
-// Revoked returns the hashes of all keys that were revoked. One query.
-func (s *Service) Revoked(ctx context.Context) ([][]byte, error) { return s.o.Store.Revoked(ctx) }
-
-// RevokeAgain revokes the addresses of hashes in a database that was restored to an earlier state.
-// It may be repeated. Two statements for each thousand.
-func (s *Service) RevokeAgain(ctx context.Context, hashes [][]byte) error {
-	return s.o.Store.revokeAgain(ctx, hashes, s.o.Clock().UTC())
-}

@@ -15,6 +15,7 @@ import (
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/ingest"
 	"stepboard/services/boards/phones"
+	"stepboard/services/platform/revoked"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -167,7 +168,7 @@ func TestRevoke(t *testing.T) {
 // What was revoked, by its user or with its user, is revoked in an earlier state of the database, too.
 func TestRevokedKeysAreNotRevived(t *testing.T) {
 	eachStore(t, func(f *fixture) {
-		id, revoked := f.add("1")
+		id, ended := f.add("1")
 		_, erased := f.add("2")
 		_, kept := f.add("1")
 		var rows []models.UploadAddress
@@ -183,7 +184,8 @@ func TestRevokedKeysAreNotRevived(t *testing.T) {
 				f.Errorf("erased %d, %v", n, err)
 			}
 		}
-		hashes := testenv.Must(f.service.Revoked(f.Context()))
+		keys := revoked.New(f.env.Gorm, f.env.Clock.Now, []string{"upload_addresses"})
+		hashes := testenv.Must(revoked.All(f.env.Gorm))
 		if err := f.env.Gorm.Exec("DELETE FROM upload_addresses").Error; err != nil {
 			f.Fatal(err)
 		}
@@ -197,15 +199,15 @@ func TestRevokedKeysAreNotRevived(t *testing.T) {
 			f.Fatal(err)
 		}
 		for range 2 {
-			if err := f.service.RevokeAgain(f.Context(), hashes); err != nil {
+			if err := keys.Again(f.Context(), hashes); err != nil {
 				f.Fatal(err)
 			}
-			got := []models.Code{f.find(revoked), f.find(erased), f.find(kept)}
+			got := []models.Code{f.find(ended), f.find(erased), f.find(kept)}
 			if !slices.Equal(got, []models.Code{models.CodeAddressUnknown, models.CodeAddressUnknown, ""}) {
 				f.Errorf("found %q", got)
 			}
 		}
-		if again := testenv.Must(f.service.Revoked(f.Context())); len(again) != 2 {
+		if again := testenv.Must(revoked.All(f.env.Gorm)); len(again) != 2 {
 			f.Errorf("%d keys are revoked", len(again))
 		}
 	})

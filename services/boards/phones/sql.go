@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
 	"stepboard/models"
+	"stepboard/services/platform/revoked"
 )
 
-// Store keeps addresses in table upload_addresses, and the hashes of revoked keys in revoked_keys. Safe
-// for concurrent use.
+// Store keeps addresses in table upload_addresses. Safe for concurrent use.
 type Store struct{ db *gorm.DB }
 
 // NewStore returns a store over the database.
@@ -82,17 +81,11 @@ func (s *Store) revoke(ctx context.Context, user models.RowID, id int64, now tim
 	return err
 }
 
-// end deletes addresses that a condition selects, keeps their hashes, and returns their number.
+// end deletes addresses that a condition selects, keeps the hashes of their keys, and returns their number.
 func (s *Store) end(ctx context.Context, now time.Time, condition string, args ...any) (n int64, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		kept := tx.Exec("INSERT INTO revoked_keys (key_hash, revoked_at) SELECT key_hash, ? FROM upload_addresses WHERE "+condition+
-			" ON CONFLICT (key_hash) DO NOTHING", append([]any{now}, args...)...)
-		if kept.Error != nil {
-			return fmt.Errorf("keep the hash of a key: %w", kept.Error)
-		}
-		deleted := tx.Where(condition, args...).Delete(&models.UploadAddress{})
-		n = deleted.RowsAffected
-		return models.Wrap("end addresses", deleted.Error)
+		n, err = revoked.End(tx, now, "upload_addresses", condition, args...)
+		return err
 	})
 	return n, err
 }
@@ -119,36 +112,4 @@ func (s *Store) byKey(ctx context.Context, hash []byte) (Address, error) {
 func (s *Store) noteUse(ctx context.Context, a models.UploadAddress) error {
 	err := s.db.WithContext(ctx).Model(&a).Select("last_used_at", "last_day", "last_score", "last_code").Updates(&a).Error
 	return models.Wrap("note the use of an address", err)
-}
-
-// Revoked returns the hashes of all keys that were revoked.
-func (s *Store) Revoked(ctx context.Context) (hashes [][]byte, err error) {
-	err = s.db.WithContext(ctx).Table("revoked_keys").Order("key_hash").Pluck("key_hash", &hashes).Error
-	return hashes, models.Wrap("read revoked keys", err)
-}
-
-// revokedRow is a row of revoked_keys.
-type revokedRow struct {
-	KeyHash   []byte `gorm:"primaryKey"`
-	RevokedAt time.Time
-}
-
-func (revokedRow) TableName() string { return "revoked_keys" }
-
-// revokeAgain deletes the addresses of hashes, and keeps the hashes.
-func (s *Store) revokeAgain(ctx context.Context, hashes [][]byte, now time.Time) error {
-	for chunk := range slices.Chunk(hashes, 1000) {
-		rows := make([]revokedRow, len(chunk))
-		for i, hash := range chunk {
-			rows[i] = revokedRow{hash, now}
-		}
-		db := s.db.WithContext(ctx)
-		if err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&rows).Error; err != nil {
-			return fmt.Errorf("keep the hashes of keys: %w", err)
-		}
-		if err := db.Where("key_hash IN ?", chunk).Delete(&models.UploadAddress{}).Error; err != nil {
-			return fmt.Errorf("end addresses: %w", err)
-		}
-	}
-	return nil
 }

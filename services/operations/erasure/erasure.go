@@ -55,9 +55,9 @@ type Users interface {
 	DropCopies(ctx context.Context, users ...directory.Erased) (dropped int64, err error)
 }
 
-// RevokedKeys keeps hashes of the keys of upload addresses that were revoked. Implemented by phones.Service.
+// RevokedKeys ends again what was ended of keys and codes. Implemented by revoked.Keys.
 type RevokedKeys interface {
-	RevokeAgain(ctx context.Context, hashes [][]byte) error
+	Again(ctx context.Context, hashes [][]byte) error
 }
 
 // Service erases users, keeps what must hold again when a user id returns, and exports what is

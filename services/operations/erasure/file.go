@@ -80,7 +80,7 @@ func (s *Service) ApplyFile(ctx context.Context, r io.Reader) (n int64, err erro
 // apply erases those users whose erasures are known and who exist, and returns their number. It also revokes what was
 // revoked.
 func (s *Service) apply(ctx context.Context, known *Known) (n int64, err error) {
-	if err := s.o.Revoked.RevokeAgain(ctx, known.revoked); err != nil {
+	if err := s.o.Revoked.Again(ctx, known.revoked); err != nil {
 		return 0, err
 	}
 	erased := make(map[string]bool)

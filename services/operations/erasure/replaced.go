@@ -7,14 +7,14 @@ import (
 	"slices"
 
 	"stepboard/models"
-	"stepboard/services/boards/phones"
+	"stepboard/services/platform/revoked"
 )
 
 // Known is what a database or a file knows about erasures.
 type Known struct {
 	secret []byte
 	list   []models.Erasure // newest first; of a file with their hashes alone
-	// revoked has the hashes of the keys of upload addresses that were revoked.
+	// revoked has the hashes of keys and codes that were ended.
 	revoked [][]byte
 }
 
@@ -28,7 +28,7 @@ func (s *Store) Known(ctx context.Context) (*Known, error) {
 		return nil, err
 	}
 	known := &Known{secret: secret}
-	if known.revoked, err = phones.NewStore(s.db).Revoked(ctx); err != nil {
+	if known.revoked, err = revoked.All(s.db.WithContext(ctx)); err != nil {
 		return nil, err
 	}
 	for before := int64(0); ; {

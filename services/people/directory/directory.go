@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gorm.io/gorm"
+
 	"stepboard/internal/failpoint"
 	"stepboard/internal/reading"
 	"stepboard/models"
@@ -108,9 +110,19 @@ func (s *Service) FindOne(ctx context.Context, user models.UserID) (models.RowID
 
 // Ensure returns the row id of each user, by position, and creates the users that do
 // not exist. It costs what Find costs, and one transaction if users are created. A
-// user that was created stays, whatever becomes of the caller's own change.
+// user that was created stays, whatever becomes of the caller's own change. CodeUserNotFound for an id that only
+// signing up makes, if there is no such user.
 func (s *Service) Ensure(ctx context.Context, users ...models.UserID) ([]models.RowID, error) {
-	return s.resolveAll(ctx, users, true)
+	rows, err := s.resolveAll(ctx, users, true)
+	if at := slices.Index(rows, 0); err == nil && at >= 0 {
+		return nil, errGone(users[at])
+	}
+	return rows, err
+}
+
+// errGone returns the error about a user who has signed up and was erased since.
+func errGone(user models.UserID) error {
+	return models.Errorf(models.CodeUserNotFound, "there is no user %s any more", user)
 }
 
 // EnsureMany is Ensure for the hundreds of thousands of users of an import, some of whom
@@ -133,6 +145,9 @@ func (s *Service) EnsureMany(ctx context.Context, users []models.UserID) ([]mode
 	}
 	s.stats.IDs.SQL.Add(int64(len(asked)))
 	asked = slices.DeleteFunc(asked, func(user string) bool { return found[models.UserID(user)] != 0 })
+	if at := slices.IndexFunc(asked, func(user string) bool { return models.UserID(user).SignsUp() }); at >= 0 {
+		return nil, errGone(models.UserID(asked[at]))
+	}
 	if len(asked) > 0 {
 		records, returned, err := s.createAll(ctx, asked)
 		if err != nil {
@@ -160,7 +175,7 @@ func (s *Service) resolveAll(ctx context.Context, users []models.UserID, create 
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	list, of := once(users, missing, func(user models.UserID) *resolve { return &resolve{id: user, create: create} })
+	list, of := once(users, missing, func(user models.UserID) *resolve { return &resolve{id: user, create: create && !user.SignsUp()} })
 	left, redisErr := s.resolveInRedis(ctx, list)
 	if len(left) > 0 {
 		if err := s.resolves.Submit(ctx, left); err != nil {
@@ -294,17 +309,39 @@ func (s *Service) createAll(
 		return nil, nil, err
 	}
 	failpoint.Hit("caches.users_created")
-	s.stats.Created.Add(int64(len(records)))
-	var counters Counters
+	highest := models.RowID(0)
 	for _, record := range records {
-		counters.Row = max(counters.Row, record.Row)
+		highest = max(highest, record.Row)
 	}
-	// They stay if ctx has ended.
-	if err := s.redis.raiseHighest(context.WithoutCancel(ctx), counters); err != nil {
-		s.log.WarnContext(ctx, "the highest row id is stored in Redis later", "error", err)
-	}
+	s.noteCreated(ctx, len(records), highest)
 	return records, returned, nil
 }
+
+// noteCreated counts users that were created, the last of whom has the given row id. They stay if ctx has ended.
+func (s *Service) noteCreated(ctx context.Context, created int, highest models.RowID) {
+	s.stats.Created.Add(int64(created))
+	if err := s.redis.raiseHighest(context.WithoutCancel(ctx), Counters{Row: highest}); err != nil {
+		s.log.WarnContext(ctx, "the highest row id is stored in Redis later", "error", err)
+	}
+}
+
+// SignUp creates a user, whose id nobody has, with a nickname in the transaction tx, and returns the row. After the commit
+// the caller calls SignedUp. CodeValidationFailed for a bad nickname.
+func (s *Service) SignUp(tx *gorm.DB, user models.UserID, nickname string) (models.RowID, error) {
+	profile, err := normalized(models.Profile{Nickname: nickname})
+	if err != nil {
+		return 0, err
+	}
+	ctx, store, records := tx.Statement.Context, &Store{tx}, make(map[models.UserID]models.Record, 1)
+	if _, err := store.insert(ctx, s.key, []string{string(user)}, records); err != nil {
+		return 0, models.Wrap("create a user", err)
+	}
+	record, err := store.put(ctx, records[user].Row, profile)
+	return record.Row, models.Wrap("store a nickname", err)
+}
+
+// SignedUp counts a user that SignUp has created.
+func (s *Service) SignedUp(ctx context.Context, row models.RowID) { s.noteCreated(ctx, 1, row) }
 
 // Records returns the record of each user, by position, as Describe.
 func (s *Service) Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error) {

@@ -65,24 +65,31 @@ func (s *Store) create(
 	users = slices.Compact(slices.Sorted(slices.Values(users)))
 	records = make(map[models.UserID]models.Record, len(users))
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		err := (&Store{tx}).each(ctx, func(r models.Record) { records[r.User] = r },
-			`INSERT INTO users (external_id, created_at) SELECT given.text, ? FROM ?
-			WHERE NOT EXISTS (SELECT 1 FROM users u WHERE u.external_id = given.text) ORDER BY given.position
-			ON CONFLICT (external_id) DO NOTHING RETURNING `+recordColumns, currentTime(tx), lists.Texts(tx, users))
-		if err != nil {
-			return err
-		}
-		ids, rows := make([]string, 0, len(records)), make([]models.RowID, 0, len(records))
-		for _, r := range records {
-			ids, rows = append(ids, string(r.User)), append(rows, r.Row)
-		}
-		returned, err = takeBack(tx, key, ids, rows)
+		returned, err = (&Store{tx}).insert(ctx, key, users, records)
 		return err
 	})
 	if err == nil && len(records) < len(users) {
 		records, err = s.byUser(ctx, users)
 	}
 	return records, returned, err
+}
+
+// insert is create in a transaction, for distinct users, ascending. It adds the records of those whom it has created.
+func (s *Store) insert(
+	ctx context.Context, key []byte, users []string, records map[models.UserID]models.Record,
+) (returned []models.RowID, err error) {
+	err = s.each(ctx, func(r models.Record) { records[r.User] = r },
+		`INSERT INTO users (external_id, created_at) SELECT given.text, ? FROM ?
+		WHERE NOT EXISTS (SELECT 1 FROM users u WHERE u.external_id = given.text) ORDER BY given.position
+		ON CONFLICT (external_id) DO NOTHING RETURNING `+recordColumns, currentTime(s.db), lists.Texts(s.db, users))
+	if err != nil {
+		return nil, err
+	}
+	ids, rows := make([]string, 0, len(records)), make([]models.RowID, 0, len(records))
+	for _, r := range records {
+		ids, rows = append(ids, string(r.User)), append(rows, r.Row)
+	}
+	return takeBack(s.db, key, ids, rows)
 }
 
 // find returns the row ids of those users that exist. One query.

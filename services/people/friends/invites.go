@@ -54,6 +54,12 @@ func (s *Service) Inviter(ctx context.Context, user models.UserID, code string) 
 	return s.inviter(ctx, row, code)
 }
 
+// ByCode returns the user who has invited somebody who has not signed in, by a code as codes.Parse returns it, or
+// codes.ErrNoCode. One query. CodeUnavailable.
+func (s *Service) ByCode(ctx context.Context, code string) (Inviter, error) {
+	return s.inviter(ctx, 0, code)
+}
+
 // inviter is Inviter for a row, which is 0 for a user that does not exist, and a code that was counted.
 func (s *Service) inviter(ctx context.Context, user models.RowID, code string) (Inviter, error) {
 	inviter, err := inviterOf(s.store.db.WithContext(ctx), user, code)

@@ -84,6 +84,11 @@ func TestFriendInvites(t *testing.T) {
 			if err := hiding.Choose(ctx, block[0], models.Blocked, block[1]); err != nil {
 				t.Fatal(err)
 			}
+			if renewed := testenv.Must(s.Invite(ctx, "1")); (renewed != code) != (block[0] == "1") {
+				t.Errorf("%s blocks %s, and the code of 1 is renewed: %v", block[0], block[1], renewed != code)
+			} else {
+				code = renewed // the other does not know it, and may guess
+			}
 			if _, err := s.Join(ctx, "4", code); !errors.Is(err, codes.ErrNoCode) {
 				t.Errorf("a blocked one joins: %v", err)
 			}

@@ -66,7 +66,7 @@ func (c *Change) Knows(user, other models.RowID) (bool, error) {
 	return requests.shown, err
 }
 
-// Part ends the friendship of a user with the other, and withdraws the user's request. A
+// Part ends the friendship of a user with the other, renews the user's invitation, and withdraws the user's request. A
 // request of the other stays pending for its sender, but the user is not shown it any
 // more, as if it was declined.
 func (c *Change) Part(user, other models.RowID) error {
@@ -84,5 +84,13 @@ func (c *Change) Part(user, other models.RowID) error {
 			return err
 		}
 	}
-	return c.tx.unfriend(user, []models.RowID{other})
+	if err := c.tx.unfriend(user, []models.RowID{other}); err != nil {
+		return err
+	}
+	// The other may know the user's invitation, by which they could come back as somebody new.
+	code, err := readCode(c.tx.db, user)
+	if err != nil || code == "" {
+		return err
+	}
+	return renewCode(c.tx.db, user)
 }

@@ -8,6 +8,7 @@ import (
 
 	"stepboard/internal/codes"
 	"stepboard/models"
+	"stepboard/services/platform/revoked"
 )
 
 // inviteCode returns a user's code, after another one is stored if it is to be renewed or there is
@@ -19,12 +20,52 @@ func (s *Store) inviteCode(ctx context.Context, user models.RowID, renew bool) (
 			return code, err
 		}
 	}
+	if renew {
+		err := db.Transaction(func(tx *gorm.DB) error { return renewCode(tx, user) })
+		if err != nil {
+			return "", err
+		}
+		return readCode(db, user)
+	}
 	// Two first calls at a time return one code.
-	err := db.Exec(`UPDATE users SET invite_code = ? WHERE user_id = ? AND (? OR invite_code IS NULL)`, codes.New(), user, renew).Error
+	err := db.Exec(`UPDATE users SET invite_code = ? WHERE user_id = ? AND invite_code IS NULL`, codes.New(), user).Error
 	if err != nil {
 		return "", fmt.Errorf("store invite code: %w", err)
 	}
 	return readCode(db, user)
+}
+
+// renewCode gives a user another code in a transaction. The one before is kept as revoked.
+func renewCode(tx *gorm.DB, user models.RowID) error {
+	code, err := readCode(tx, user)
+	if err == nil && code != "" {
+		err = revoked.Keep(tx, tx.NowFunc(), codes.HashOf(code))
+	}
+	if err != nil {
+		return err
+	}
+	return models.Wrap("store invite code", tx.Exec(`UPDATE users SET invite_code = ? WHERE user_id = ?`, codes.New(), user).Error)
+}
+
+// RenewAgain renews the invitations that are revoked, in a database that was restored. It reads all codes.
+func (s *Service) RenewAgain(ctx context.Context, isRevoked func(hash []byte) bool) error {
+	var list []struct {
+		UserID     models.RowID
+		InviteCode string
+	}
+	db := s.store.db.WithContext(ctx)
+	if err := db.Raw(`SELECT user_id, invite_code FROM users WHERE invite_code IS NOT NULL`).Scan(&list).Error; err != nil {
+		return fmt.Errorf("read invitations: %w", err)
+	}
+	for _, u := range list {
+		if !isRevoked(codes.HashOf(u.InviteCode)) {
+			continue
+		}
+		if err := db.Transaction(func(tx *gorm.DB) error { return renewCode(tx, u.UserID) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readCode returns a user's code; "" if there is none yet.

@@ -168,18 +168,20 @@ func (s *Service) Change(ctx context.Context, user models.UserID, id models.Grou
 		return Group{}, err
 	}
 	from, to := settings.challenge()
-	return s.set(ctx, user, id, map[string]any{"name": settings.Name, "challenge_from": from, "challenge_to": to})
+	return s.set(ctx, user, id, func(t *tx, group models.GroupRow) error {
+		return t.set(group, map[string]any{"name": settings.Name, "challenge_from": from, "challenge_to": to})
+	})
 }
 
 // Renew gives a group another invite code; the old one is not valid any more. Errors are
 // those of Change.
 func (s *Service) Renew(ctx context.Context, user models.UserID, id models.GroupID) (Group, error) {
-	return s.set(ctx, user, id, map[string]any{"invite_code": codes.New()})
+	return s.set(ctx, user, id, (*tx).renew)
 }
 
-// set sets columns of a group for its owner.
-func (s *Service) set(ctx context.Context, user models.UserID, id models.GroupID, columns map[string]any) (Group, error) {
-	row, err := s.asOwner(ctx, user, id, func(t *tx, group models.GroupRow) error { return t.set(group, columns) })
+// set changes a group for its owner.
+func (s *Service) set(ctx context.Context, user models.UserID, id models.GroupID, change func(*tx, models.GroupRow) error) (Group, error) {
+	row, err := s.asOwner(ctx, user, id, change)
 	if err != nil {
 		return Group{}, err
 	}

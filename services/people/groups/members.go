@@ -3,6 +3,7 @@ package groups
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"stepboard/internal/codes"
@@ -41,6 +42,76 @@ func (s *Service) Invitation(ctx context.Context, user models.UserID, code strin
 	return found[0], nil
 }
 
+// Invited is a group that somebody who has not signed in was invited to.
+type Invited struct {
+	Row   models.GroupRow
+	Name  string
+	Owner *models.RowID
+	// names has the names of its members, as models.NameKey.
+	names []string
+}
+
+// ByCode returns the group that a code, as codes.Parse returns it, invites to, or codes.ErrNoCode. Two queries.
+// CodeUnavailable.
+func (s *Service) ByCode(ctx context.Context, code string) (Invited, error) {
+	found, err := s.store.byCode(ctx, code)
+	if errors.Is(err, errNotStored) {
+		return Invited{}, codes.ErrNoCode
+	}
+	if err != nil {
+		return Invited{}, models.Unavailable("look up invite code", err)
+	}
+	invited := Invited{Row: found.Row, Name: found.Name, Owner: found.OwnerID}
+	err = s.store.db.WithContext(ctx).Raw(`SELECT u.name_key FROM group_members m JOIN users u ON u.user_id = m.user_id
+		WHERE m.group_id = ?`, found.Row).Scan(&invited.names).Error
+	return invited, models.Public("look up invite code", err)
+}
+
+// Admits returns an error unless somebody new with a nickname may join now: CodeGroupFull, or CodeNicknameTaken if a
+// member has the name, unless anyway. It never does for the zero value.
+func (i Invited) Admits(nickname string, anyway bool) error {
+	switch {
+	case len(i.names) >= models.MaxGroupMembers:
+		return errFull
+	case !anyway && slices.Contains(i.names, models.NameKey(nickname)):
+		return models.Errorf(models.CodeNicknameTaken, "somebody in this group has the name already: if that is you, type a code from your other device")
+	default:
+		return nil
+	}
+}
+
+// Row returns the number of a group. CodeNotFound if there is none, CodeUnavailable. One query.
+func (s *Service) Row(ctx context.Context, id models.GroupID) (models.GroupRow, error) {
+	group, err := take(s.store.db.WithContext(ctx).Where("external_id = ?", id))
+	if errors.Is(err, errNotStored) {
+		return 0, models.NoGroup(id)
+	}
+	return group.Row, models.Public("look up group", err)
+}
+
+// Admit makes a user a member of a group without an invitation. A member stays one. CodeNotFound if the group has ended,
+// CodeGroupFull and CodeGroupLimit as in Join.
+func (s *Service) Admit(ctx context.Context, group models.GroupRow, user models.RowID) error {
+	return s.change(ctx, func(t *tx) error { return t.join(group, nil, user) })
+}
+
+// RenewAgain renews the invitations that are revoked, in a database that was restored. It reads all codes.
+func (s *Service) RenewAgain(ctx context.Context, isRevoked func(hash []byte) bool) error {
+	var list []models.Group
+	if err := s.store.db.WithContext(ctx).Select("group_id", "invite_code").Find(&list, "invite_code IS NOT NULL").Error; err != nil {
+		return fmt.Errorf("read invitations: %w", err)
+	}
+	for _, group := range list {
+		if !isRevoked(codes.HashOf(*group.InviteCode)) {
+			continue
+		}
+		if err := s.change(ctx, func(t *tx) error { return t.set(group.Row, map[string]any{"invite_code": codes.New()}) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Join makes a user a member of the group with an invite code, in capital or small
 // letters, with or without spaces around it. A member stays one. CodeNotFound if no group has
 // the code, CodeGroupFull and CodeGroupLimit if the group or the user has reached a limit,
@@ -61,20 +132,20 @@ func (s *Service) Join(ctx context.Context, user models.UserID, code string) (Gr
 	if err != nil {
 		return Group{}, err
 	}
-	err = s.change(ctx, func(t *tx) error { return t.join(found.Row, code, rows[0]) })
+	err = s.change(ctx, func(t *tx) error { return t.join(found.Row, &code, rows[0]) })
 	if err != nil {
 		return Group{}, err
 	}
 	return s.get(ctx, rows[0], found.ID)
 }
 
-// join adds a user to the group, if that still has the code.
-func (t *tx) join(group models.GroupRow, code string, user models.RowID) error {
+// join adds a user to the group, if that still has the code, unless it is nil.
+func (t *tx) join(group models.GroupRow, code *string, user models.RowID) error {
 	if err := t.lockUsers([]models.RowID{user}); err != nil {
 		return err
 	}
 	locked, err := t.lock("group_id = ?", group)
-	if errors.Is(err, errNotStored) || err == nil && (locked.InviteCode == nil || *locked.InviteCode != code) {
+	if errors.Is(err, errNotStored) || err == nil && code != nil && (locked.InviteCode == nil || *locked.InviteCode != *code) {
 		return codes.ErrNoCode
 	}
 	if err != nil {
@@ -131,7 +202,7 @@ func (s *Service) Remove(ctx context.Context, user models.UserID, id models.Grou
 		if err := t.teams.Changed(t.db, group.Row, []models.RowID{other}, nil, false); err != nil {
 			return err
 		}
-		return t.set(group.Row, map[string]any{"invite_code": codes.New()})
+		return t.renew(group.Row)
 	})
 }
 

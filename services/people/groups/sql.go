@@ -10,10 +10,12 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/codes"
 	"stepboard/internal/lists"
 	"stepboard/internal/visible"
 	"stepboard/models"
 	"stepboard/services/people/teams"
+	"stepboard/services/platform/revoked"
 )
 
 // errNotStored means that there is no such group.
@@ -204,6 +206,20 @@ func (t *tx) ensure(id models.GroupID) (models.Group, error) {
 func (t *tx) set(group models.GroupRow, columns map[string]any) error {
 	err := t.db.Model(&models.Group{}).Where("group_id = ?", group).Updates(columns).Error
 	return models.Wrap("change group", err)
+}
+
+// renew gives a group another invitation. The one before is kept as revoked.
+func (t *tx) renew(group models.GroupRow) error {
+	var before []string
+	if err := t.db.Raw(`SELECT invite_code FROM groups WHERE group_id = ? AND invite_code IS NOT NULL`, group).Scan(&before).Error; err != nil {
+		return fmt.Errorf("read an invitation: %w", err)
+	}
+	for _, code := range before {
+		if err := revoked.Keep(t.db, t.db.NowFunc(), codes.HashOf(code)); err != nil {
+			return err
+		}
+	}
+	return t.set(group, map[string]any{"invite_code": codes.New()})
 }
 
 // delete deletes a group with its members. It is no team any more.

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -9,15 +10,24 @@ import (
 )
 
 // SignToken returns an HS256 token of a user that is valid from now for ttl. It
-// is for the `token` command and the demo; users' tokens come from the app's
-// own backend.
+// is for the `token` command, the demo and logins by WeChat.
 func SignToken(secret []byte, user models.UserID, scope, issuer, audience string, now time.Time, ttl time.Duration) (string, error) {
-	c := claims{
+	return sign(secret, user, claims{Scope: scope}, issuer, audience, now, ttl)
+}
+
+// SignSession is SignToken for a session of the user.
+func SignSession(secret []byte, user models.UserID, scope string, session int64, issuer, audience string, now time.Time, ttl time.Duration) (string, error) {
+	return sign(secret, user, claims{Scope: scope, Session: strconv.FormatInt(session, 10)}, issuer, audience, now, ttl)
+}
+
+// sign signs a token with the scope and session of the claims.
+func sign(secret []byte, user models.UserID, c claims, issuer, audience string, now time.Time, ttl time.Duration) (string, error) {
+	c = claims{
 		RegisteredClaims: jwt.RegisteredClaims{
 			Subject: string(user), Issuer: issuer,
 			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(ttl)),
 		},
-		Scope: scope,
+		Scope: c.Scope, Session: c.Session,
 	}
 	if audience != "" {
 		c.Audience = jwt.ClaimStrings{audience}

@@ -42,6 +42,8 @@ type Caller struct {
 	// Operator is the subject of a token of scope admin; empty if it has none, or one that
 	// is not a user id.
 	Operator models.UserID
+	// Session is the id of the session that the token is of; 0 for one of somebody else's, such as an app's.
+	Session int64
 	// Expires is when the token is accepted no more: its exp, in whole seconds, and the leeway.
 	Expires time.Time
 }
@@ -118,6 +120,8 @@ func (v *Verifier) Close() { v.cache.StopAllGoroutines() }
 type claims struct {
 	jwt.RegisteredClaims
 	Scope string `json:"scope"`
+	// Session is the id of a session of this service.
+	Session string `json:"sid,omitzero"`
 }
 
 // UnmarshalJSON decodes claims by their exact names. It refuses a name that is
@@ -194,7 +198,7 @@ func reason(err error) string {
 	var form *json.SemanticError
 	if errors.As(err, &form) {
 		switch name := strings.TrimPrefix(string(form.JSONPointer), "/"); name {
-		case "sub", "scope", "iss":
+		case "sub", "scope", "iss", "sid":
 			return "the token's " + name + " is not a text"
 		case "aud":
 			return "the token's aud is neither a text nor a list of texts"
@@ -264,6 +268,13 @@ func (v *Verifier) callerOf(c *claims) (*Caller, error) {
 		Service: slices.Contains(scopes, ScopeService),
 		Admin:   slices.Contains(scopes, ScopeAdmin),
 		Expires: c.ExpiresAt.Add(v.config.Leeway),
+	}
+	if c.Session != "" {
+		session, err := strconv.ParseInt(c.Session, 10, 64)
+		if err != nil || session <= 0 {
+			return nil, Unauthenticated("the token's sid is not that of a session", err)
+		}
+		caller.Session = session
 	}
 	user, err := models.ParseUserID(c.Subject)
 	if caller.Admin {
