@@ -57,7 +57,7 @@ function linesOf(texts) {
 // useAction returns {preview, busy, look, act}. look asks what the action would do; act does
 // it, and returns whether it has changed something, and whether it is complete. An action whose call has no dry
 // run says itself what it would do: foresee(values, subject).
-function useAction(token, action, subject, notify) {
+function useAction(client, action, subject, notify) {
   const [preview, setPreview] = useState({});
   const [busy, setBusy] = useState(false);
   const latest = useRef(0);
@@ -79,7 +79,7 @@ function useAction(token, action, subject, notify) {
     for (const { path, label, ...options } of requests) {
       try {
         // One after the other: a screen shows what few calls would do.
-        const answer = await fetchJSON(token, path, { ...options, query: { dry_run: true } });
+        const answer = await fetchJSON(client, path, { ...options, query: { dry_run: true } });
         texts.push(labelled(label, action.describe(answer, subject)));
       } catch (error) {
         show({ error: labelled(label, actionError(error)), locations: error.locations });
@@ -99,7 +99,7 @@ function useAction(token, action, subject, notify) {
       const { path, label, ...options } = requests.shift();
       try {
         // The calls depend on each other.
-        const answer = await fetchJSON(token, path, options);
+        const answer = await fetchJSON(client, path, options);
         calls += 1;
         total.done += answer?.done ?? 0;
         total.failed += answer?.failed ?? 0;
@@ -122,11 +122,11 @@ function useAction(token, action, subject, notify) {
 
 // ActionDialog asks for the fields of an action and a reason, shows what the action will
 // do, and does it. onClose is called with whether it was done.
-export function ActionDialog({ token, action, subject, onClose, notify }) {
+export function ActionDialog({ client, action, subject, onClose, notify }) {
   const dialog = useRef(null);
   const done = useRef(false);
   const [values, setValues] = useState(() => ({ reason: '', ...action.initial?.(subject) }));
-  const { preview, busy, look, act } = useAction(token, action, subject, notify);
+  const { preview, busy, look, act } = useAction(client, action, subject, notify);
   const fields = shownFields(action, values);
   useEffect(() => {
     dialog.current.showModal();
@@ -154,7 +154,7 @@ export function ActionDialog({ token, action, subject, onClose, notify }) {
   const inputs = [...fields, ...(action.reason ? [reasonField(action.reason)] : [])];
   const input = (field) => html`<${Input}
     key=${field.name}
-    ...${{ token, subject, values, field }}
+    ...${{ client, subject, values, field }}
     value=${values[field.name] ?? ''}
     onChange=${change(field.name)}
     error=${preview.locations?.includes(`body.${field.name}`)}
@@ -188,7 +188,7 @@ export function ActionDialog({ token, action, subject, onClose, notify }) {
 
 // useActions returns [button, dialog]: button(action, subject) is a button that opens the
 // action's dialog, which must be drawn once. onDone is called when an action was done.
-export function useActions(token, notify, onDone) {
+export function useActions(client, notify, onDone) {
   const [doing, setDoing] = useState(null);
   const button = (action, subject, label) => html`<button
     key=${action.name}
@@ -203,6 +203,6 @@ export function useActions(token, notify, onDone) {
     if (changed) onDone();
   };
   const dialog =
-    doing && html`<${ActionDialog} ...${{ token, notify, ...doing }} onClose=${close} />`;
+    doing && html`<${ActionDialog} ...${{ client, notify, ...doing }} onClose=${close} />`;
   return [button, dialog];
 }

@@ -218,9 +218,9 @@ const Ending = ({ board: { current, closes_at: closes, final } }) => {
 };
 
 // BoardList shows every board, and defines another one.
-function BoardList({ token, notify }) {
-  const result = useFetch(token, '/v1/boards', refreshEvery);
-  const [button, dialog] = useActions(token, notify, result[1]);
+function BoardList({ client, notify }) {
+  const result = useFetch(client, '/v1/boards', refreshEvery);
+  const [button, dialog] = useActions(client, notify, result[1]);
   const card = (board) => html`<li key=${board.name}>
     <a class="card board" href=${`#/boards/${board.name}`}>
       <strong><bdi>${board.name}</bdi></strong>
@@ -261,12 +261,12 @@ function Day({ board, day, bucket, latest }) {
 }
 
 // Calendar shows some weeks of a board's days, up to the week of a day.
-function Calendar({ token, board, latest }) {
+function Calendar({ client, board, latest }) {
   const [last, setLast] = useState(latest);
   const first = addDays(monday(last), -7 * (weeks - 1));
   const sunday = addDays(first, 7 * weeks - 1);
   const query = new URLSearchParams({ from: first, to: sunday, limit: 7 * weeks });
-  const result = useFetch(token, `/v1/admin/boards/${board}/buckets?${query}`, refreshEvery);
+  const result = useFetch(client, `/v1/admin/boards/${board}/buckets?${query}`, refreshEvery);
   const days = (week) => [...Array(7).keys()].map((n) => addDays(first, 7 * week + n));
   const show = ({ buckets }) => {
     const byDay = new Map(buckets.map((bucket) => [bucket.date, bucket]));
@@ -309,8 +309,8 @@ const timesOf = ({ starts_at: starts, ends_at: ends, closes_at: closes }) => [
 ];
 
 // BucketFacts shows a bucket of a board, with what can be done.
-function BucketFacts({ token, notify, board, bucket, retry }) {
-  const [button, dialog] = useActions(token, notify, retry);
+function BucketFacts({ client, notify, board, bucket, retry }) {
+  const [button, dialog] = useActions(client, notify, retry);
   const { last_run: run } = bucket;
   const revision =
     bucket.revision > 0
@@ -354,26 +354,26 @@ const rankingOf = (board) => ({
 });
 
 // Ranking shows who is ranked on a board, on a day unless that is undefined.
-function Ranking({ token, notify, board, day }) {
+function Ranking({ client, notify, board, day }) {
   const list = rankingOf(board);
   const filter = day ? { date: day } : {};
   return html`<h2>${t('ranking')}</h2>
-    <${PagedRows} ...${{ token, notify, name: 'ranking', list, filter }} />`;
+    <${PagedRows} ...${{ client, notify, name: 'ranking', list, filter }} />`;
 }
 
 // Bucket is the screen of a day, or of the only bucket of a board.
-function Bucket({ token, notify, board, day }) {
+function Bucket({ client, notify, board, day }) {
   const query = isDay(day) ? `?from=${day}&to=${day}&limit=1` : '?limit=1';
-  const result = useFetch(token, `/v1/admin/boards/${board}/buckets${query}`, refreshEvery);
+  const result = useFetch(client, `/v1/admin/boards/${board}/buckets${query}`, refreshEvery);
   const show = ({ buckets: [bucket] }) =>
     bucket
-      ? html`<${BucketFacts} ...${{ token, notify, board, bucket, retry: result[1] }} />
-          <${Ranking} ...${{ token, notify, board, day: bucket.date ?? undefined }} />
+      ? html`<${BucketFacts} ...${{ client, notify, board, bucket, retry: result[1] }} />
+          <${Ranking} ...${{ client, notify, board, day: bucket.date ?? undefined }} />
           <h2>${t('runs')}</h2>
-          <${Rows} ...${{ token, notify, name: 'runs', list: runs }} filter=${{ board, bucket: bucket.bucket }} />
+          <${Rows} ...${{ client, notify, name: 'runs', list: runs }} filter=${{ board, bucket: bucket.bucket }} />
           <h2>${t('corrections')}</h2>
           <${Rows}
-            ...${{ token, notify, name: 'corrections', list: corrections }}
+            ...${{ client, notify, name: 'corrections', list: corrections }}
             filter=${{ board, ...(bucket.date && { date: bucket.date }) }}
           />`
       : html`<${Panel}><${Empty} text="nothingReported" /><//>`;
@@ -392,10 +392,10 @@ const factsOfEvent = (board) => [
 ];
 
 // Board is the screen of a board: its definition and its calendar, or its only bucket.
-function Board({ token, notify, name }) {
+function Board({ client, notify, name }) {
   const path = `/v1/admin/boards/${encodeURIComponent(name)}`;
-  const result = useFetch(token, path, refreshEvery);
-  const [button, dialog] = useActions(token, notify, result[1]);
+  const result = useFetch(client, path, refreshEvery);
+  const [button, dialog] = useActions(client, notify, result[1]);
   const show = (board) => {
     // A board of local days has no date without the offset of a clock.
     const latest = board.current.date ?? new Date().toISOString().slice(0, 10);
@@ -427,10 +427,10 @@ function Board({ token, notify, name }) {
       <//>
       ${
         board.kind === 'daily'
-          ? html`<${Calendar} ...${{ token, board: name, latest }} />`
+          ? html`<${Calendar} ...${{ client, board: name, latest }} />`
           : html`<${OnlyBucket}
               key=${board.current.ends_at}
-              ...${{ token, notify, board: name }}
+              ...${{ client, notify, board: name }}
             />`
       }`;
   };
@@ -441,20 +441,20 @@ function Board({ token, notify, name }) {
 }
 
 // OnlyBucket shows the bucket of a board that never has another.
-function OnlyBucket({ token, notify, board }) {
-  const result = useFetch(token, `/v1/admin/boards/${board}/buckets?limit=1`, refreshEvery);
+function OnlyBucket({ client, notify, board }) {
+  const result = useFetch(client, `/v1/admin/boards/${board}/buckets?limit=1`, refreshEvery);
   return html`<${Fetched} result=${result}>
     ${({ buckets: [bucket] }) =>
       bucket
-        ? html`<${BucketFacts} ...${{ token, notify, board, bucket, retry: result[1] }} />
-            <${Ranking} ...${{ token, notify, board }} />`
+        ? html`<${BucketFacts} ...${{ client, notify, board, bucket, retry: result[1] }} />
+            <${Ranking} ...${{ client, notify, board }} />`
         : html`<${Panel}><${Empty} text="nothingReported" /><//>`}
   <//>`;
 }
 
 // Boards is the screen of #/boards, #/boards/steps and #/boards/steps/2026-11-20.
-export function Boards({ token, notify, path: [name, day] }) {
-  if (!name) return html`<${BoardList} ...${{ token, notify }} />`;
-  if (!day) return html`<${Board} ...${{ token, notify, name }} />`;
-  return html`<${Bucket} ...${{ token, notify, board: name, day }} />`;
+export function Boards({ client, notify, path: [name, day] }) {
+  if (!name) return html`<${BoardList} ...${{ client, notify }} />`;
+  if (!day) return html`<${Board} ...${{ client, notify, name }} />`;
+  return html`<${Bucket} ...${{ client, notify, board: name, day }} />`;
 }

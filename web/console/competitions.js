@@ -130,9 +130,9 @@ const columns = [
 ];
 
 // CompetitionList shows every competition, and defines another one.
-function CompetitionList({ token, notify }) {
-  const result = useFetch(token, '/v1/competitions', refreshEvery);
-  const [button, dialog] = useActions(token, notify, result[1]);
+function CompetitionList({ client, notify }) {
+  const result = useFetch(client, '/v1/competitions', refreshEvery);
+  const [button, dialog] = useActions(client, notify, result[1]);
   const show = ({ competitions: rows }) =>
     rows.length > 0
       ? html`<${Table}
@@ -176,17 +176,17 @@ const standings = {
 };
 
 // Standing shows a list of the standing; its file has all of it.
-function Standing({ token, notify, id, name, part }) {
+function Standing({ client, notify, id, name, part }) {
   const path = `${pathOf(id)}/${part}`;
   const list = { path, rows: 'entries', pageSize: 10, whole: true, ...standings[name] };
   return html`<h2>${t(name)}</h2>
-    <${PagedRows} ...${{ token, notify, name, list }} filter=${{}} />`;
+    <${PagedRows} ...${{ client, notify, name, list }} filter=${{}} />`;
 }
 
 // Competition is the screen of a competition: its definition and its standing.
-function Competition({ token, notify, id }) {
-  const result = useFetch(token, pathOf(id), refreshEvery);
-  const [button, dialog] = useActions(token, notify, result[1]);
+function Competition({ client, notify, id }) {
+  const result = useFetch(client, pathOf(id), refreshEvery);
+  const [button, dialog] = useActions(client, notify, result[1]);
   const show = (competition) => html`<${Panel} title=${t('definition')}>
       <${Facts}
         pairs=${[
@@ -212,8 +212,8 @@ function Competition({ token, notify, id }) {
     <//>
     ${
       competition.as_of
-        ? html`<${Standing} name="teams" part="teams" ...${{ token, notify, id }} />
-            <${Standing} name="individuals" part="people" ...${{ token, notify, id }} />`
+        ? html`<${Standing} name="teams" part="teams" ...${{ client, notify, id }} />
+            <${Standing} name="individuals" part="people" ...${{ client, notify, id }} />`
         : html`<${Panel}><${Empty} text="noStanding" /><//>`
     }`;
   return html`<h1 tabindex="-1"><bdi>${result[0].data?.name ?? id}</bdi></h1>
@@ -223,8 +223,8 @@ function Competition({ token, notify, id }) {
 }
 
 // Competitions is the screen of #/competitions and #/competitions/spring.
-export function Competitions({ token, notify, path: [id] }) {
+export function Competitions({ client, notify, path: [id] }) {
   return id
-    ? html`<${Competition} ...${{ token, notify, id }} />`
-    : html`<${CompetitionList} ...${{ token, notify }} />`;
+    ? html`<${Competition} ...${{ client, notify, id }} />`
+    : html`<${CompetitionList} ...${{ client, notify }} />`;
 }

@@ -1,5 +1,5 @@
 // The operators' console: session and navigation.
-import { fetchJSON, onRefusedToken, useFetch } from '../page/data.js';
+import { clientOf, fetchJSON, onRefused, useFetch } from '../page/data.js';
 import { ErrorBoundary, LanguageButton, lazy, Skeleton } from '../page/components.js';
 import { formatNumber, locale, setLocale, t } from '../page/i18n.js';
 import { html, render, useCallback, useEffect, useRef, useState } from '../page/view.js';
@@ -203,19 +203,20 @@ function keepToken(token) {
 const firstToken = async () =>
   keptToken() ?? (isDemo ? (await fetchJSON(null, '/demo/operator')).token : null);
 
-// useSession returns {token, starting, error, signIn, signOut}. A token is tried before it is
+// useSession returns {client, starting, error, signIn, signOut}. A token is tried before it is
 // used. It is in memory only, unless the operator wants to keep it; then it stays as long as
 // the tab.
 function useSession() {
-  const [token, setToken] = useState(null);
+  const [client, setClient] = useState(null);
   const [error, setError] = useState('');
   const [starting, setStarting] = useState(true);
   const signIn = useCallback(async (tried, keep) => {
+    const trying = clientOf(tried);
     try {
-      await fetchJSON(tried, '/v1/admin/status');
+      await fetchJSON(trying, '/v1/admin/status');
       if (keep) keepToken(tried);
       setError('');
-      setToken(tried);
+      setClient(trying);
     } catch (problem) {
       if (problem.status === 401 || problem.status === 403) keepToken(null);
       setError(signInError(problem));
@@ -228,19 +229,19 @@ function useSession() {
       .then(() => setStarting(false));
   }, []);
   useEffect(() => {
-    onRefusedToken((refused) => {
-      if (refused !== token) return;
+    onRefused((refused) => {
+      if (refused !== client) return;
       keepToken(null);
-      setToken(null);
+      setClient(null);
       setError('badToken');
     });
-  }, [token]);
+  }, [client]);
   const signOut = () => {
     keepToken(null);
-    setToken(null);
+    setClient(null);
     location.hash = '#/';
   };
-  return { token, starting, error, signIn, signOut };
+  return { client, starting, error, signIn, signOut };
 }
 
 // useSearchKey lets / lead to the search of the screen, or to that for users.
@@ -263,12 +264,12 @@ function useSearchKey() {
 }
 
 function App() {
-  const { token, starting, error, signIn, signOut } = useSession();
+  const { client, starting, error, signIn, signOut } = useSession();
   const [screen, path, hash] = useRoute();
   const [shownLocale, showLocale] = useState(locale);
   useSearchKey();
   const [toast, notify] = useToast();
-  const status = useFetch(token, token && '/v1/admin/status', refreshEvery);
+  const status = useFetch(client, client && '/v1/admin/status', refreshEvery);
   const opened = useRef(false);
   useEffect(() => {
     document.title = `${t(screen)} · Stepboard`;
@@ -276,19 +277,19 @@ function App() {
   useEffect(() => {
     const first = document.querySelector('[data-first]') ?? document.querySelector('main h1');
     if (opened.current) first?.focus();
-    opened.current = Boolean(token);
-  }, [hash, token]);
+    opened.current = Boolean(client);
+  }, [hash, client]);
   const onLocale = (newLocale) => {
     setLocale(newLocale);
     showLocale(newLocale);
   };
-  if (!token && starting) return html`<main class="console-main"><${Skeleton} /></main>`;
-  if (!token) return html`<${SignIn} ...${{ signIn, error, onLocale }} />`;
+  if (!client && starting) return html`<main class="console-main"><${Skeleton} /></main>`;
+  if (!client) return html`<${SignIn} ...${{ signIn, error, onLocale }} />`;
   const Screen = screens[screen];
   const { work } = status[0].data ?? {};
   return html`<${Layout} ...${{ screen, work, signOut, onLocale }}>
       <${ErrorBoundary} hash=${hash}>
-        <${Screen} key=${hash} ...${{ token, screen, path, notify, status }} />
+        <${Screen} key=${hash} ...${{ client, screen, path, notify, status }} />
       <//>
     <//>
     ${toast}`;

@@ -6,8 +6,8 @@ import { number, personText, userPath } from './parts.js';
 
 // BoardsField chooses boards. Its value is a list of {name, kind}; the kind is missing of a board
 // that was chosen before the dialog.
-function BoardsField({ token, value, onChange }) {
-  const [{ data }] = useFetch(token, '/v1/boards');
+function BoardsField({ client, value, onChange }) {
+  const [{ data }] = useFetch(client, '/v1/boards');
   const others = ({ name }) => value.filter((board) => board.name !== name);
   const box = ({ name, kind }) => html`<label key=${name} class="check">
     <input
@@ -36,15 +36,15 @@ export const dayText = (date, day) =>
 
 // DayNow says which score the user has on the chosen day of a board. Older days than the profile
 // shows have none here; the preview has it.
-function DayNow({ token, user, board, date }) {
-  const [{ data }] = useFetch(token, `${userPath(user)}?board=${board}`);
+function DayNow({ client, user, board, date }) {
+  const [{ data }] = useFetch(client, `${userPath(user)}?board=${board}`);
   const day = data?.days.find((other) => other.date === date);
   return html`<p><bdi>${board}</bdi> · ${data ? dayText(date, day) : formatDay(date)}</p>`;
 }
 
 // ScoreNow says which score the user has on the chosen day of the chosen boards.
-function ScoreNow({ token, subject, values: { boards, date } }) {
-  const [{ data }] = useFetch(token, '/v1/boards');
+function ScoreNow({ client, subject, values: { boards, date } }) {
+  const [{ data }] = useFetch(client, '/v1/boards');
   const isDaily = ({ name }) =>
     data?.boards.some((board) => board.name === name && board.kind === 'daily');
   if (!date) return null;
@@ -53,7 +53,7 @@ function ScoreNow({ token, subject, values: { boards, date } }) {
       .filter(isDaily)
       .map(
         ({ name }) =>
-          html`<${DayNow} key=${name} ...${{ token, user: subject.user_id, board: name, date }} />`,
+          html`<${DayNow} key=${name} ...${{ client, user: subject.user_id, board: name, date }} />`,
       )}
   </div>`;
 }

@@ -34,8 +34,8 @@ export function Chart({ days, latest, picked, onPick }) {
 }
 
 // LastDays shows the scores of a user until a day of a board, as a field of an action.
-export function LastDays({ token, subject: { user_id: user, board, date } }) {
-  const [{ data }] = useFetch(token, user && `${userPath(user)}?board=${board}`);
+export function LastDays({ client, subject: { user_id: user, board, date } }) {
+  const [{ data }] = useFetch(client, user && `${userPath(user)}?board=${board}`);
   const [picked, setPicked] = useState(date);
   if (!data) return null;
   const { days } = data;

@@ -9,9 +9,9 @@ import { Empty, Fetched, formatAt, Panel, refreshEvery, Table } from './parts.js
 const pageSize = 50;
 
 // Filter is a field by which a list is filtered.
-function Filter({ token, filter, value, onChange }) {
+function Filter({ client, filter, value, onChange }) {
   const { name, text = name, options: known, boards, check, always, ...rest } = filter;
-  const [{ data }] = useFetch(token, boards ? '/v1/boards' : null);
+  const [{ data }] = useFetch(client, boards ? '/v1/boards' : null);
   const id = `filter-${name}`;
   const names = new Set([...(data?.boards.map((board) => board.name) ?? []), value]);
   const options = boards ? [...names].filter(Boolean) : known;
@@ -47,7 +47,7 @@ export const withoutEmpty = (values) =>
 
 // ListPage shows the rows of a page, and what can be done with them, or with those of them that
 // are chosen. button is that of useActions. The file of a list that is whole has all of its pages.
-function ListPage({ token, name, list, rows, filter, button, notify }) {
+function ListPage({ client, name, list, rows, filter, button, notify }) {
   const { columns, actions = [], together = [], keyOf = ({ id }) => id } = list;
   const { chosen, tick, tickAll } = useChoice(rows, keyOf);
   const offered = (action, row) => !action.offered || action.offered(row);
@@ -60,7 +60,7 @@ function ListPage({ token, name, list, rows, filter, button, notify }) {
     return subjects.length > 0 && button(overMany(action), { rows: subjects });
   };
   const fetchRows =
-    list.whole && chosen.length === 0 && (() => fetchAll(token, list.path, list.rows));
+    list.whole && chosen.length === 0 && (() => fetchAll(client, list.path, list.rows));
   return html`<${Table} label=${t(name)} ...${{ columns, rows, keyOf, end, tick }} />
     <div class="buttons" role="group" aria-label=${t('rows')}>
       ${tickAll()}
@@ -72,14 +72,14 @@ function ListPage({ token, name, list, rows, filter, button, notify }) {
 }
 
 // Rows shows a page of a list by a fixed filter, and what can be done with its rows.
-export function Rows({ token, notify, name, list, filter, cursor, onPage }) {
+export function Rows({ client, notify, name, list, filter, cursor, onPage }) {
   const query = new URLSearchParams({ limit: list.pageSize ?? pageSize, ...filter });
   if (cursor) query.set('cursor', cursor);
-  const [result, retry] = useFetch(token, `${list.path}?${query}`, refreshEvery);
-  const [button, dialog] = useActions(token, notify, retry);
+  const [result, retry] = useFetch(client, `${list.path}?${query}`, refreshEvery);
+  const [button, dialog] = useActions(client, notify, retry);
   const page = ({ [list.rows]: rows }) =>
     rows.length > 0
-      ? html`<${ListPage} ...${{ token, name, list, rows, filter, button, notify }} />`
+      ? html`<${ListPage} ...${{ client, name, list, rows, filter, button, notify }} />`
       : html`<${Empty} text="nothingHere" />`;
   const refused = list.forbidden && result.error?.code === 'forbidden';
   return html`<${Panel}>
@@ -111,12 +111,12 @@ export function PagedRows({ filter, ...shared }) {
 }
 
 // List is the screen of a list.
-export function List({ token, notify, name, list, initial }) {
+export function List({ client, notify, name, list, initial }) {
   const [values, setValues] = useState(initial);
   const filter = withoutEmpty(values);
   const field = (about) => html`<${Filter}
     key=${about.name}
-    token=${token}
+    client=${client}
     filter=${about}
     value=${values[about.name] ?? ''}
     onChange=${(value) => setValues({ ...values, [about.name]: value })}
@@ -129,5 +129,5 @@ export function List({ token, notify, name, list, initial }) {
         ${list.filters.map(field)}
       </form>`
     }
-    <${PagedRows} key=${JSON.stringify(filter)} ...${{ token, notify, name, list, filter }} />`;
+    <${PagedRows} key=${JSON.stringify(filter)} ...${{ client, notify, name, list, filter }} />`;
 }

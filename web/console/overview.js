@@ -165,10 +165,10 @@ function todayOf(buckets) {
 }
 
 // BoardToday shows the bucket of a board that is in progress.
-function BoardToday({ token, board }) {
+function BoardToday({ client, board }) {
   const { name } = board;
   const [{ data }] = useFetch(
-    token,
+    client,
     `/v1/admin/boards/${name}/buckets?limit=${daysUnderway}`,
     6 * refreshEvery,
   );
@@ -188,10 +188,10 @@ function BoardToday({ token, board }) {
 // shownBoards is of how many boards the overview shows today: each is a call of its own.
 const shownBoards = 8;
 
-function BoardsToday({ token }) {
-  const [{ data }] = useFetch(token, '/v1/boards', 6 * refreshEvery);
+function BoardsToday({ client }) {
+  const [{ data }] = useFetch(client, '/v1/boards', 6 * refreshEvery);
   const board = (definition) =>
-    html`<${BoardToday} key=${definition.name} token=${token} board=${definition} />`;
+    html`<${BoardToday} key=${definition.name} client=${client} board=${definition} />`;
   return html`<${Panel} title=${t('boardsToday')}>
     <ul class="tallies">
       ${data?.boards.slice(0, shownBoards).map(board)}
@@ -235,7 +235,7 @@ function Processes({ processes, jobs, version }) {
   </details>`;
 }
 
-export function Overview({ token, status }) {
+export function Overview({ client, status }) {
   const [{ data, error, at }] = status;
   const needs = data ? needsOf(data) : [];
   const sentence = () => {
@@ -254,7 +254,7 @@ export function Overview({ token, status }) {
     ${!state.work && html`<p class="hint">${t('unknown')}</p>`}
     <${Underway} items=${underwayOf(state)} />
     ${state.last_hour && html`<${LastHour} hour=${state.last_hour} grafana=${state.grafana_url} />`}
-    <${BoardsToday} token=${token} />
+    <${BoardsToday} client=${client} />
     <${Processes} ...${state} />
   `;
   return html`<h1 tabindex="-1">${sentence()}</h1>

@@ -58,9 +58,9 @@ const phoneColumns = [
 const lastText = ({ date, score, code }) => (date ? `${formatDay(date)}: ${number(score)}` : code);
 
 // Phones lists the addresses of a user's phones, and revokes them.
-function Phones({ token, notify, user }) {
-  const result = useFetch(token, `${userPath(user)}/upload-addresses`, refreshEvery);
-  const [button, dialog] = useActions(token, notify, result[1]);
+function Phones({ client, notify, user }) {
+  const result = useFetch(client, `${userPath(user)}/upload-addresses`, refreshEvery);
+  const [button, dialog] = useActions(client, notify, result[1]);
   return html`<${Fetched} result=${result}>
       ${({ upload_addresses: rows }) => html`<${Part}
         title="phones"
@@ -74,9 +74,9 @@ function Phones({ token, notify, user }) {
 }
 
 // Export downloads everything that is stored about a user.
-function Export({ token, user, notify }) {
+function Export({ client, user, notify }) {
   const onSaved = () => notify(t('exported'));
-  const { busy, error, download } = useExport(token, `${userPath(user)}/export`, onSaved);
+  const { busy, error, download } = useExport(client, `${userPath(user)}/export`, onSaved);
   return html`<button
       class="button small"
       data-action="export"
@@ -89,9 +89,9 @@ function Export({ token, user, notify }) {
 }
 
 // Explained says why a user's score of a day is what it is.
-function Explained({ token, user, board, date }) {
+function Explained({ client, user, board, date }) {
   const path = `${userPath(user)}/explain?board=${board}&date=${date}`;
-  const result = useFetch(token, path, refreshEvery);
+  const result = useFetch(client, path, refreshEvery);
   const timed = ({ score, reached_at: at }) =>
     score === null ? t('noScoreYet') : [number(score), ' · ', when(at)];
   const decided = ({ kind, since, reason, message }) => [
@@ -118,8 +118,8 @@ function Explained({ token, user, board, date }) {
 }
 
 // Days shows a user's days on a board, and corrects one of them.
-function Days({ token, user, board, days, partial, button }) {
-  const [result] = useFetch(token, '/v1/boards');
+function Days({ client, user, board, days, partial, button }) {
+  const [result] = useFetch(client, '/v1/boards');
   const [picked, setPicked] = useState(null);
   const definition = result.data?.boards.find(({ name }) => name === board);
   const today = definition?.current.date ?? new Date().toISOString().slice(0, 10);
@@ -143,7 +143,7 @@ function Days({ token, user, board, days, partial, button }) {
       definition &&
       html`<${Explained}
         key=${[chosen, day?.score]}
-        ...${{ token, board }}
+        ...${{ client, board }}
         user=${user.user_id}
         date=${chosen}
       />`
@@ -154,8 +154,8 @@ function Days({ token, user, board, days, partial, button }) {
 }
 
 // BoardChoice chooses the daily board whose days are shown.
-function BoardChoice({ token, board, onChange }) {
-  const [{ data }] = useFetch(token, '/v1/boards');
+function BoardChoice({ client, board, onChange }) {
+  const [{ data }] = useFetch(client, '/v1/boards');
   const daily = data?.boards.filter(({ kind }) => kind === 'daily') ?? [];
   const option = ({ name }) => html`<option key=${name} value=${name}>${name}</option>`;
   return html`<div class="labelled">
@@ -206,17 +206,17 @@ const withoutUser = ([text]) => text !== 'user';
 const byId = ({ id }) => id;
 
 // User is the screen of a user.
-function User({ token, notify, id }) {
-  const [boards] = useFetch(token, '/v1/boards');
+function User({ client, notify, id }) {
+  const [boards] = useFetch(client, '/v1/boards');
   const [chosen, setBoard] = useState('');
   const board = chosen || boards.data?.boards.find(({ kind }) => kind === 'daily')?.name;
   const query = board ? `?board=${board}` : '';
   const result = useFetch(
-    token,
+    client,
     boards.state === 'loading' ? null : userPath(id) + query,
     refreshEvery,
   );
-  const [button, dialog] = useActions(token, notify, result[1]);
+  const [button, dialog] = useActions(client, notify, result[1]);
   const { nickname } = result[0].data ?? {};
   const subject = { user_id: id, nickname };
   useEffect(() => {
@@ -227,7 +227,7 @@ function User({ token, notify, id }) {
       ? html`<${Panel} title=${t('profile')}>
             <${Profile} user=${user} />
             <div class="buttons">
-              <${Export} ...${{ token, user: id, notify }} />
+              <${Export} ...${{ client, user: id, notify }} />
               ${button(correct, { ...subject, board, date: user.days[0]?.date })}
               ${button(erase, subject)}
             </div>
@@ -235,10 +235,10 @@ function User({ token, notify, id }) {
           ${
             board &&
             html`<${Panel} title=${t('lastDays')}>
-              <${BoardChoice} ...${{ token, board, onChange: setBoard }} />
+              <${BoardChoice} ...${{ client, board, onChange: setBoard }} />
               <${Days}
                 key=${board}
-                ...${{ token, user: subject, board, button }}
+                ...${{ client, user: subject, board, button }}
                 days=${user.days}
                 partial=${user.partial}
               />
@@ -258,7 +258,7 @@ function User({ token, notify, id }) {
             keyOf=${byId}
             end=${(row) => reviews.actions.map((action) => button(action, row))}
           />
-          <${Phones} ...${{ token, notify, user: id }} />
+          <${Phones} ...${{ client, notify, user: id }} />
           <${Part} title="groups" rows=${user.groups} columns=${groupColumns} keyOf=${(row) => row.group_id} />`
       : null;
   const erasing = ({ erasure }) =>
@@ -329,15 +329,15 @@ const usersByName = {
 
 // Found shows the user of an id, and the users whose names begin with the text. If it is only an
 // id, it leads on to the user.
-function Found({ token, notify, text }) {
+function Found({ client, notify, text }) {
   const [named] = useFetch(
-    token,
+    client,
     text.length <= longestName
       ? `/v1/admin/users?${new URLSearchParams({ name: text, limit: 1 })}`
       : null,
   );
   const isID = /^[!-~]{1,128}$/.test(text);
-  const [exact] = useFetch(token, isID ? userPath(text) : null);
+  const [exact] = useFetch(client, isID ? userPath(text) : null);
   const nobodyNamed = text.length > longestName || named.data?.users.length === 0;
   const leads = nobodyNamed && Boolean(exact.data);
   useEffect(() => {
@@ -351,14 +351,14 @@ function Found({ token, notify, text }) {
       nobody
         ? html`<${Panel}><${Empty} text="noSuchUser" /><//>`
         : !nobodyNamed &&
-          html`<${PagedRows} ...${{ token, notify, name: 'users', list: usersByName }} filter=${{ name: text }} />`
+          html`<${PagedRows} ...${{ client, notify, name: 'users', list: usersByName }} filter=${{ name: text }} />`
     }`;
 }
 
 // Users is the screen of #/users, #/users/1001 and #/users/named/mei.
-export function Users({ token, notify, path: [id, text] }) {
-  if (id === 'named' && text) return html`<${Found} ...${{ token, notify, text }} />`;
-  if (id) return html`<${User} ...${{ token, notify, id }} />`;
+export function Users({ client, notify, path: [id, text] }) {
+  if (id === 'named' && text) return html`<${Found} ...${{ client, notify, text }} />`;
+  if (id) return html`<${User} ...${{ client, notify, id }} />`;
   return html`<h1 tabindex="-1">${t('users')}</h1>
     <p class="about-list">${t('about_users')}</p>
     <${Find} focused=${id === ''} />`;

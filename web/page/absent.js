@@ -24,7 +24,7 @@ const firstLimit = 50;
 export function AbsentPeople({ session, circle, ranking, past }) {
   const [limit, setLimit] = useState(firstLimit);
   const path = `${circle.path}/absent?date=${ranking.date}&limit=${limit}`;
-  const [{ data }, again] = useFetch(session.token, path);
+  const [{ data }, again] = useFetch(session.client, path);
   const ranked = useRef(ranking.total);
   useEffect(() => {
     if (ranked.current !== ranking.total) again();

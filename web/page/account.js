@@ -15,9 +15,9 @@ addTexts(texts);
 const accountError = (error) =>
   error.code === 'user_not_found' ? t('nothingStored') : errorText(error);
 
-function Download({ token, notify }) {
+function Download({ client, notify }) {
   const onSaved = () => notify(t('downloaded', { name: exportName }));
-  const { busy, error, download } = useExport(token, '/v1/me/export', onSaved);
+  const { busy, error, download } = useExport(client, '/v1/me/export', onSaved);
   return html`<div>
     <button class="button" id="download" disabled=${busy} onClick=${download}>
       ${t(busy ? 'downloading' : 'download')}
@@ -28,7 +28,7 @@ function Download({ token, notify }) {
 }
 
 // Deletion asks for a word before it deletes everything.
-function Deletion({ token, onClose, onDeleted }) {
+function Deletion({ client, onClose, onDeleted }) {
   const [typed, setTyped] = useState('');
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(null);
@@ -40,7 +40,7 @@ function Deletion({ token, onClose, onDeleted }) {
     setBusy(true);
     setError(null);
     try {
-      await fetchJSON(token, '/v1/me', { method: 'DELETE', body: { confirm: 'erase' } });
+      await fetchJSON(client, '/v1/me', { method: 'DELETE', body: { confirm: 'erase' } });
       forgetPlaces();
       forget(goalKey);
       forget(seenLikesKey);
@@ -91,16 +91,16 @@ export function Farewell({ onClose }) {
 
 // Account saves and deletes what is stored about the viewer. It calls onDeleted with the
 // component that the page shows then.
-export function Account({ token, notify, onDeleted }) {
+export function Account({ client, notify, onDeleted }) {
   const [asking, ask] = useState(false);
   const deletion = () => html`<${Deletion}
-    token=${token}
+    client=${client}
     onClose=${() => ask(false)}
     onDeleted=${() => onDeleted(Farewell)}
   />`;
   return html`<section class="card privacy" aria-labelledby="account">
     <h2 id="account"><${Icon} name="cloud" />${t('account')}</h2>
-    <${Download} token=${token} notify=${notify} />
+    <${Download} client=${client} notify=${notify} />
     <div>
       <button class="button" id="delete" aria-haspopup="dialog" onClick=${() => ask(true)}>
         ${t('delete')}

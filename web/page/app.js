@@ -1,5 +1,5 @@
 // The page: session, navigation, and everything around a screen.
-import { fetchJSON, onRefusedToken, tryAgain, useFetch } from './data.js';
+import { clientOf, fetchJSON, onRefused, sessionClient, tryAgain, useFetch } from './data.js';
 import {
   Avatar,
   ErrorBoundary,
@@ -16,7 +16,10 @@ import {
 import { locale, setLocale, stripBidi, t } from './i18n.js';
 import {
   decode,
+  endSession,
   isDemo,
+  keepSession,
+  keptSession,
   onHandedOverToken,
   openedToken,
   useDemoPeople,
@@ -30,6 +33,7 @@ import { html, render, useCallback, useEffect, useRef, useState } from './view.j
 const toastTime = 4500;
 
 const SignIn = lazy(() => import('./sign-in.js').then((module) => module.SignIn));
+const Offer = lazy(() => import('./sign-in.js').then((module) => module.Offer));
 
 // Screens by the first part of the address. The rest is their prop path.
 const screens = {
@@ -244,7 +248,14 @@ function Layout({ session, title, onSwitch, onLocale, children }) {
       <${Tabs} ...${{ title, badges }} Badge=${later?.Badge} />
       <${AccountMenu} ...${{ people, user, onSwitch, onLocale }} />
     </header>
-    ${later && html`<${later.Badges} key=${`${session.token} ${title}`} ...${{ session, onBadges }} tab=${title} />`}
+    ${
+      later &&
+      html`<${later.Badges}
+        key=${`${session.client.key} ${title}`}
+        ...${{ session, onBadges }}
+        tab=${title}
+      />`
+    }
     <main id="main" tabindex="-1">${children}</main>`;
 }
 
@@ -264,53 +275,89 @@ function Loading({ error, retry }) {
   return html`<main id="main" class="alone">${content}</main>`;
 }
 
-// useSession returns {login, demo, refused, signIn, signOut, onSwitch, onProfile}. login
-// is {token, user}, or nothing if nobody is signed in; refused reports that the last
+// loginOf returns who is signed in by a token; sessionOf, by a session of this device.
+const loginOf = (token) => ({ client: clientOf(token), user: userOf(token) });
+const sessionOf = (user) => user && { client: sessionClient(), user, bySession: true };
+
+// firstLogin returns who is signed in when the page is opened. A token that an app hands over never falls back to a
+// session, which may be another person's, and does not replace one without a question.
+const firstLogin = () => sessionOf(keptSession()) ?? (openedToken && loginOf(openedToken));
+
+// useSession returns {login, demo, refused, offer, signIn, signInBySession, signOut, onSwitch, onProfile}. offer is
+// {user, accept, stay} while an app hands over a token and somebody else is signed in by a session. login
+// is {client, user}, or nothing if nobody is signed in; refused reports that the last
 // token was refused. Call onProfile with a profile that was stored.
 function useSession() {
   const demo = useDemoPeople();
-  const [signedIn, setSignedIn] = useState(
-    openedToken && { token: openedToken, user: userOf(openedToken) },
-  );
+  const [signedIn, setSignedIn] = useState(firstLogin);
+  const [offered, setOffered] = useState(() => (keptSession() ? openedToken : null));
   const [chosenId, setChosenId] = useState('');
   const [refused, setRefused] = useState(false);
   const { people, load, update } = demo;
   const person = people?.find(({ user_id: id }) => id === chosenId) ?? people?.[0];
-  const current = isDemo ? person && { token: person.token, user: person } : signedIn;
-  const token = current?.token;
+  const current = isDemo ? person && { client: person.client, user: person } : signedIn;
+  const client = current?.client;
 
   const signIn = (newToken) => {
+    setOffered(null);
     setRefused(false);
-    setSignedIn({ token: newToken, user: userOf(newToken) });
+    setSignedIn(loginOf(newToken));
   };
-  useEffect(() => onHandedOverToken(signIn), []);
-  const [{ data: profile }, reloadProfile] = useFetch(token, token && !isDemo ? '/v1/me' : null);
+  const signInBySession = (user) => {
+    keepSession(user);
+    setRefused(false);
+    setSignedIn(sessionOf(user));
+  };
+  const signOut = () => {
+    if (isDemo) {
+      load();
+      return;
+    }
+    if (current?.bySession) {
+      keepSession(null);
+      endSession();
+    }
+    setSignedIn(null);
+  };
+  useEffect(
+    () => onHandedOverToken((handed) => (keptSession() ? setOffered(handed) : signIn(handed))),
+    [],
+  );
+  const [{ data: profile }, reloadProfile] = useFetch(client, client && !isDemo ? '/v1/me' : null);
   // A refused token ends the session. A demo that was restarted has new ones.
   useEffect(() => {
-    onRefusedToken((refusedToken) => {
-      if (refusedToken !== token) return;
+    onRefused((refusedClient) => {
+      if (refusedClient !== client) return;
       forgetKept();
       if (isDemo) {
         load();
       } else {
+        if (current.bySession) keepSession(null);
         setSignedIn(null);
         setRefused(true);
       }
     });
-  }, [token]);
+  }, [client]);
   return {
     demo,
-    login: current && { token, user: { ...current.user, ...profile } },
+    login: current && { ...current, user: { ...current.user, ...profile } },
     refused,
     signIn,
-    signOut: () => (isDemo ? load() : setSignedIn(null)),
+    offer: offered && {
+      user: userOf(offered),
+      accept: () => signIn(offered),
+      stay: () => setOffered(null),
+    },
+    signInBySession,
+    signOut,
     onSwitch: ({ user_id: id }) => setChosenId(id),
     onProfile: isDemo ? update : reloadProfile,
   };
 }
 
 function App() {
-  const { demo, login, refused, signIn, signOut, onSwitch, onProfile } = useSession();
+  const { demo, login, refused, offer, signIn, signInBySession, signOut, onSwitch, onProfile } =
+    useSession();
   const [board, setBoard] = useState('steps');
   const [today, setToday] = useState(null);
   const [shownLocale, showLocale] = useState(locale);
@@ -318,7 +365,7 @@ function App() {
   const [toast, notify, announce] = useToast();
   const [route, path] = useRoute();
   const title = titleOf(route);
-  const token = login?.token;
+  const client = login?.client;
   const kept = isDemo && !login && keptForDemo(demo.error);
 
   useFocusOnNavigation(location.hash);
@@ -344,14 +391,14 @@ function App() {
   // A service without the board shows another daily one.
   const onError = useCallback(
     async (error) => {
-      if (error.code === 'board_not_found' && token) {
-        const { boards } = await fetchJSON(token, '/v1/boards').catch(() => ({ boards: [] }));
+      if (error.code === 'board_not_found' && client) {
+        const { boards } = await fetchJSON(client, '/v1/boards').catch(() => ({ boards: [] }));
         const days = boards.filter(({ kind }) => kind === 'daily');
         const daily = days.find(({ order }) => order !== 'low') ?? days[0];
         if (daily) setBoard(daily.name);
       }
     },
-    [token],
+    [client],
   );
 
   if (farewell) return html`<${farewell} onClose=${() => setFarewell(null)} />`;
@@ -360,13 +407,15 @@ function App() {
       <${KeptRanking} kept=${kept} />
     </main>`;
   }
+  if (login && offer) return html`<${Offer} ...${{ login, offer, onLocale }} />`;
   if (!login && isDemo) return html`<${Loading} error=${demo.error} retry=${tryAgain} />`;
-  if (!login) return html`<${SignIn} ...${{ refused, signIn, onLocale }} />`;
+  if (!login)
+    return html`<${SignIn} ...${{ refused, signIn, signInBySession, onLocale }} path=${[route, ...path]} />`;
   const session = { ...login, people: demo.people, board, today };
   const Screen = Object.hasOwn(screens, route) ? screens[route] : Today;
   const screenProps = { session, path, notify, announce, onError, onToday: setToday };
   const leave = () => {
-    forgetKept(token);
+    forgetKept(client);
     signOut();
     location.hash = '#/';
   };
@@ -376,7 +425,7 @@ function App() {
   };
   return html`<${Layout} ...${{ session, title, onSwitch, onLocale }}>
       <${ErrorBoundary} hash=${location.hash}>
-        <${Screen} key=${token} ...${screenProps} ...${{ onProfile, onDeleted }} signOut=${leave} />
+        <${Screen} key=${client.key} ...${screenProps} ...${{ onProfile, onDeleted }} signOut=${leave} />
       <//>
     <//>
     ${toast}`;

@@ -31,10 +31,10 @@ function newLikes({ date, me }) {
 
 // Badges counts for onBadges({today, friends}), and shows nothing itself. tab is the one that is open:
 // the likes are not asked for while that is today's, which shows them.
-export function Badges({ session: { token, board }, tab, onBadges }) {
+export function Badges({ session: { client, board }, tab, onBadges }) {
   const likesPath = `/v1/boards/${board}/friends?limit=1&include=likes`;
-  const [{ data: ranking }, askLikes] = useFetch(token, tab === 'today' ? null : likesPath);
-  const [{ data: list }, askRequests] = useFetch(token, '/v1/friends/requests');
+  const [{ data: ranking }, askLikes] = useFetch(client, tab === 'today' ? null : likesPath);
+  const [{ data: list }, askRequests] = useFetch(client, '/v1/friends/requests');
   useEffect(() => {
     refresh = () => {
       askLikes();

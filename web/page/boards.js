@@ -105,12 +105,12 @@ function BoardHeader({ board, ranking }) {
   </section>`;
 }
 
-function BoardRanking({ token, board, scope, result, retry, announce, after }) {
+function BoardRanking({ client, board, scope, result, retry, announce, after }) {
   const { data: ranking, state, error, at } = result;
   const title = boardTitle(board.name);
   const stale = ranking && (state === 'offline' || state === 'error');
   const path = `/v1/boards/${board.name}/friends`;
-  const [entries, loadMore] = usePages(token, path, '', scope === 'friends' ? ranking : null);
+  const [entries, loadMore] = usePages(client, path, '', scope === 'friends' ? ranking : null);
   const list = () => {
     if (error?.code === 'forbidden') {
       return html`<${Notice} icon="lock" title=${t('privateTop')} />`;
@@ -148,16 +148,16 @@ function BoardRanking({ token, board, scope, result, retry, announce, after }) {
 
 function GlobalRanking({ session, board, scope, announce }) {
   const path = `/v1/boards/${board.name}/${scope}${queries[scope]}`;
-  const [result, retry] = useFetch(session.token, path, rankingInterval);
-  return html`<${BoardRanking} ...${{ token: session.token, board, scope, result, retry, announce }} />`;
+  const [result, retry] = useFetch(session.client, path, rankingInterval);
+  return html`<${BoardRanking} ...${{ client: session.client, board, scope, result, retry, announce }} />`;
 }
 
 const importDay = () => import('./day.js');
 
 function FriendsRanking({ session, board, scope, notify, announce }) {
-  const { token } = session;
+  const { client } = session;
   const include = board.kind === 'daily' ? 'likes' : undefined;
-  const [result] = useLiveRanking(token, { board: board.name, limit: longestPage, include });
+  const [result] = useLiveRanking(client, { board: board.name, limit: longestPage, include });
   const ranking = result.data;
   const later = useLater(importDay, ranking?.date);
   const [{ after }, onExtras] = useState({});
@@ -169,7 +169,7 @@ function FriendsRanking({ session, board, scope, notify, announce }) {
       session=${{ ...session, board: board.name }}
       ...${{ ranking, notify, onExtras }}
     />`;
-  return html`<${BoardRanking} ...${{ token, board, scope, result, announce, after }} />${likes}`;
+  return html`<${BoardRanking} ...${{ client, board, scope, result, announce, after }} />${likes}`;
 }
 
 function BoardLinks({ boards, board, scope }) {
@@ -192,7 +192,7 @@ function BoardLinks({ boards, board, scope }) {
 }
 
 export function Boards({ session, path, onError, notify, announce }) {
-  const [{ data, state, error }, retry] = useFetch(session.token, '/v1/boards', boardsInterval);
+  const [{ data, state, error }, retry] = useFetch(session.client, '/v1/boards', boardsInterval);
   useEffect(() => {
     if (error) onError(error);
   }, [error]);

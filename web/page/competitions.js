@@ -56,20 +56,20 @@ function StatePill({ competition, today }) {
 
 // useStanding fetches a competition, and all of its teams, of which it has no more than a page, once there is a
 // standing. It returns two pairs of useFetch.
-function useStanding(token, id) {
+function useStanding(client, id) {
   const [ready, setReady] = useState(false);
-  const one = useFetch(token, pathOf(id), ready ? interval : pollInterval);
+  const one = useFetch(client, pathOf(id), ready ? interval : pollInterval);
   const asOf = one[0].data?.as_of;
   useEffect(() => setReady(Boolean(asOf)), [asOf]);
   const path = asOf ? `${pathOf(id)}/teams?limit=${longestPage}` : null;
-  return [one, useFetch(token, path, interval)];
+  return [one, useFetch(client, path, interval)];
 }
 
 // CompetitionLink leads to a competition, and says how the group is placed in it. Before there is a standing,
 // nobody knows which group of the viewer's takes part, so it is not shown.
-function CompetitionLink({ token, group, competition, today }) {
+function CompetitionLink({ client, group, competition, today }) {
   const { competition_id: id, name, state, from, to } = competition;
-  const [, [{ data: teams }]] = useStanding(token, id);
+  const [, [{ data: teams }]] = useStanding(client, id);
   const line = teams?.entries.find((team) => team.group_id === group);
   if (!line) return null;
   const place = { rank: formatRank(line.rank), n: formatNumber(teams.total), count: teams.total };
@@ -85,17 +85,17 @@ function CompetitionLink({ token, group, competition, today }) {
 
 // CompetitionLinks are those of a group: of final ones, those that have ended in the last month. Without any, and
 // while they can't be asked for, it shows nothing.
-export function CompetitionLinks({ session: { token }, group }) {
-  const [{ data }] = useFetch(token, '/v1/competitions', interval);
+export function CompetitionLinks({ session: { client }, group }) {
+  const [{ data }] = useFetch(client, '/v1/competitions', interval);
   const list = data?.competitions ?? [];
-  const [{ data: boards }] = useFetch(token, list.length > 0 ? '/v1/boards' : null);
+  const [{ data: boards }] = useFetch(client, list.length > 0 ? '/v1/boards' : null);
   if (!boards) return null;
   const todayOf = (name) => boards.boards.find((board) => board.name === name)?.current.date;
   const link = (competition) => {
     const today = todayOf(competition.board);
     if (competition.state === 'final' && addDays(competition.to, shownDays) < today) return null;
     const key = competition.competition_id;
-    return html`<${CompetitionLink} key=${key} ...${{ token, group, competition, today }} />`;
+    return html`<${CompetitionLink} key=${key} ...${{ client, group, competition, today }} />`;
   };
   return list.map(link);
 }
@@ -215,10 +215,10 @@ const Waiting = ({ error, retry }) =>
 
 // People ranks the people of all teams, or those that the viewer is shown.
 function People({ session, competition, unit, announce }) {
-  const { token, user } = session;
+  const { client, user } = session;
   const path = `${pathOf(competition.competition_id)}/people`;
-  const [{ data, error }, retry] = useFetch(token, `${path}?limit=${firstLimit}`, interval);
-  const [entries, loadMore, pageError] = usePages(token, path, '', data);
+  const [{ data, error }, retry] = useFetch(client, `${path}?limit=${firstLimit}`, interval);
+  const [entries, loadMore, pageError] = usePages(client, path, '', data);
   if (!data) return html`<${Waiting} ...${{ error, retry }} />`;
   if (entries.length === 0) return html`<${Notice} icon="walk" title=${t('emptySpan')} />`;
   const me = competition.me && { ...user, ...competition.me };
@@ -241,7 +241,7 @@ function Standing({
   announce,
 }) {
   const { competition_id: id, measure, as_of: asOf } = competition;
-  const [board] = useBoard(session.token, competition.board);
+  const [board] = useBoard(session.client, competition.board);
   const today = board?.current.date;
   const unit = board?.unit || 'steps';
   const about = html`<div class="about card">
@@ -277,7 +277,7 @@ function Standing({
 
 // Competition is the screen of a competition, below the heading of the group.
 export function Competition({ session, group, id, tab, header, announce }) {
-  const [[{ data, error }, retry], result] = useStanding(session.token, id);
+  const [[{ data, error }, retry], result] = useStanding(session.client, id);
   useTitle(data?.name);
   const shown = tab === 'individuals' ? tab : 'teams';
   return html`<div class="page competition">
@@ -296,7 +296,7 @@ const codeError = ({ status }) => (status === 404 ? t('competitionCodeError') : 
 export function EnterForm({ session, group: { group_id: group }, notify }) {
   const enter = async (code) => {
     const body = { code: codeOf(code), group_id: group };
-    const { name, competition_id: id } = await fetchJSON(session.token, '/v1/competitions/join', {
+    const { name, competition_id: id } = await fetchJSON(session.client, '/v1/competitions/join', {
       method: 'POST',
       body,
     });

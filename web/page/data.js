@@ -63,30 +63,47 @@ async function reach(address, options) {
 
 let refused = () => {};
 
-// onRefusedToken sets what is called with a token that the service has refused.
-export function onRefusedToken(callback) {
+// onRefused sets what is called with a client whose token the service has refused.
+export function onRefused(callback) {
   refused = callback;
 }
 
-let client;
-let clientToken;
+let created = 0;
 
-// clientOf returns the client of a token, which is null for calls without one. A token
-// that is refused is not replaced here: that changes the session.
-function clientOf(token) {
-  if (!client || clientToken !== token) {
-    clientToken = token;
-    client = createClient({
-      baseUrl: basePath,
-      fetch: reach,
-      token: (refusedToken) => {
-        if (refusedToken) refused(refusedToken);
-        return token;
-      },
-    });
-  }
+// newClient returns a client of who is signed in: nothing else knows the token. Its key tells it from all other
+// clients of this page. askToken is called as the client's option token says, with the client behind it.
+function newClient(askToken) {
+  created += 1;
+  const client = createClient({
+    baseUrl: basePath,
+    fetch: reach,
+    token: (refusedToken) => askToken(refusedToken, client),
+  });
+  client.key = String(created);
   return client;
 }
+
+// clientOf returns a client that makes calls with a token, or without one if it is null.
+export const clientOf = (token) =>
+  newClient((refusedToken, client) => {
+    if (refusedToken) refused(client);
+    return token;
+  });
+
+const nobody = clientOf(null);
+
+// sessionClient returns a client of this device's session, whose cookie the page can't read. It gets tokens for a
+// scope, if one is given, and another one when one has ended. Without a connection nobody is signed out.
+export const sessionClient = (scope) =>
+  newClient(async (_, client) => {
+    try {
+      const options = { body: scope ? { scope } : {} };
+      return (await nobody.call('POST', '/v1/session/token', options)).token;
+    } catch (error) {
+      if (error.status === 401 || error.status === 403) refused(client);
+      throw error;
+    }
+  });
 
 // utcOffset returns how far the visitor's clock is ahead of UTC, such as +08:00. Boards
 // whose days are each user's own need it to know which day it is.
@@ -105,18 +122,18 @@ function withOffset(path) {
 
 // fetchJSON makes a call and returns its JSON, or null if there is no content. Its
 // errors have the status 0 if there was no response, or the signal has aborted.
-export const fetchJSON = (token, path, { method = 'GET', ...options } = {}) =>
-  clientOf(token).call(method, method === 'GET' ? withOffset(path) : path, options);
+export const fetchJSON = (client, path, { method = 'GET', ...options } = {}) =>
+  (client ?? nobody).call(method, method === 'GET' ? withOffset(path) : path, options);
 
 export const longestPage = 200;
 
 // fetchAll returns the entries of all pages of a list, which each page has under a key.
-export async function fetchAll(token, path, key, signal) {
+export async function fetchAll(client, path, key, signal) {
   const entries = [];
   let cursor;
   do {
     const query = { limit: longestPage, cursor };
-    const page = await fetchJSON(token, path, { query, signal });
+    const page = await fetchJSON(client, path, { query, signal });
     entries.push(...page[key]);
     cursor = page.next_cursor;
   } while (cursor);
@@ -142,11 +159,11 @@ export const pollInterval = 3000;
 // time of the data, which stays when an error follows. replace(data) sets the data
 // to what a change has answered; data that was asked for before is ignored, because it
 // may be from before the change.
-export function useFetch(token, path, interval = 0) {
+export function useFetch(client, path, interval = 0) {
   const [result, setResult] = useState({});
   const [attempt, setAttempt] = useState(0);
   const replaced = useRef(0);
-  const key = `${token} ${path}`;
+  const key = `${client?.key} ${path}`;
   useEffect(() => {
     if (!path) return undefined;
     const controller = new AbortController();
@@ -157,7 +174,7 @@ export function useFetch(token, path, interval = 0) {
         let pause = interval;
         const version = replaced.current;
         try {
-          const data = await fetchJSON(token, path, { signal });
+          const data = await fetchJSON(client, path, { signal });
           if (!signal.aborted && version === replaced.current)
             setResult({ key, data, state: 'ready', at: Date.now() });
         } catch (error) {
@@ -173,7 +190,7 @@ export function useFetch(token, path, interval = 0) {
     };
     poll();
     return () => controller.abort();
-  }, [token, path, interval, attempt]);
+  }, [client, path, interval, attempt]);
   const retry = useCallback(() => {
     if (failures) tryAgain(); // otherwise nothing else waits, and a live stream would begin anew
     setAttempt((n) => n + 1);
@@ -190,8 +207,8 @@ export function useFetch(token, path, interval = 0) {
 
 // useBoard fetches the boards and returns [board, result, retry] as useFetch does. board
 // is the one of that name; it is undefined until it is known.
-export function useBoard(token, name) {
-  const [result, retry] = useFetch(token, '/v1/boards');
+export function useBoard(client, name) {
+  const [result, retry] = useFetch(client, '/v1/boards');
   return [result.data?.boards.find((board) => board.name === name), result, retry];
 }
 
@@ -200,12 +217,12 @@ export function useBoard(token, name) {
 // [{data, state, error, at}, refresh]; state is loading, live, polling, offline or error.
 // Call refresh after a change of one's own, to see it at once. onPassed, which must not change, is
 // called with those who have passed the viewer, if the viewer wants to know.
-export function useLiveRanking(token, { board, group, limit, include, onPassed }) {
+export function useLiveRanking(client, { board, group, limit, include, onPassed }) {
   const [result, setResult] = useState({});
   const live = useRef(null);
   // The limit is not part of the key: the shorter list of the same ranking stays
   // until the longer one is here.
-  const key = `${token} ${board} ${group}`;
+  const key = `${client?.key} ${board} ${group}`;
   useEffect(() => {
     const onChange = ({ state, ranking, error, at }) =>
       setResult((was) => ({
@@ -214,7 +231,7 @@ export function useLiveRanking(token, { board, group, limit, include, onPassed }
         ...{ key, state, error },
       }));
     const options = { board, group, limit, include, utcOffset, onChange, onPassed };
-    const followed = clientOf(token).live(options);
+    const followed = client.live(options);
     const followVisibility = () => {
       if (document.hidden) followed.pause();
       else followed.resume();
@@ -232,7 +249,7 @@ export function useLiveRanking(token, { board, group, limit, include, onPassed }
       onTryAgain.delete(restart);
       followed.stop();
     };
-  }, [token, board, limit, group, include]);
+  }, [client, board, limit, group, include]);
   const refresh = useCallback(() => live.current.refresh(), []);
   return [result.key === key ? result : { state: 'loading' }, refresh];
 }
@@ -242,7 +259,7 @@ const counts = new Map();
 
 // fetchPages returns the pages after the first one, at most count - 1, and the
 // cursor of the next one.
-async function fetchPages({ token, path, first, count }) {
+async function fetchPages({ client, path, first, count }) {
   const entries = [];
   let when = '';
   if (first.date) when = `&date=${first.date}&include=likes`;
@@ -250,7 +267,7 @@ async function fetchPages({ token, path, first, count }) {
   let cursor = first.next_cursor;
   for (let page = 1; page < count && cursor; page += 1) {
     const query = `?limit=${longestPage}${when}&cursor=${encodeURIComponent(cursor)}`;
-    const body = await fetchJSON(token, path + query);
+    const body = await fetchJSON(client, path + query);
     entries.push(...body.entries);
     cursor = body.next_cursor;
   }
@@ -261,8 +278,8 @@ async function fetchPages({ token, path, first, count }) {
 // whenever the first one changes. What is shown is always of about one moment, so
 // that nobody who moves from one page to another is missing. It returns [entries,
 // loadMore, error]; loadMore is null after the last page.
-export function usePages(token, path, period, first) {
-  const key = `${token} ${path} ${period}`;
+export function usePages(client, path, period, first) {
+  const key = `${client?.key} ${path} ${period}`;
   const [count, setCount] = useState(counts.get(key) ?? 1);
   const [attempt, setAttempt] = useState(0);
   const [shown, setShown] = useState({ count: 1 });
@@ -270,7 +287,7 @@ export function usePages(token, path, period, first) {
   const busy = useRef(false);
   useEffect(() => {
     if (!first || count === 1) return;
-    wanted.current = { key, token, path, first, count };
+    wanted.current = { key, client, path, first, count };
     if (busy.current) return;
     const load = async () => {
       busy.current = true;

@@ -154,7 +154,7 @@ export function DayExtras(props) {
   const after = (entry, own) => html`<${Move} places=${movesOf(entry)} />
     ${likes.heart(entry, own)}`;
   const absent = () => html`<${Absent} ...${{ session, circle, ranking, past }} />`;
-  const [board] = useBoard(session.token, session.board);
+  const [board] = useBoard(session.client, session.board);
   const low = isLow(board);
   const [wanted, choose] = useGoal(session, past || low ? null : ranking.date);
   const goal = low ? null : wanted;

@@ -46,17 +46,17 @@ export function DemoActions({ session, ranking, refresh, notify }) {
   };
   const walk = async (steps) => {
     const board = `/v1/boards/${session.board}`;
-    const before = (await fetchJSON(session.token, `${board}/me`)).score ?? 0;
+    const before = (await fetchJSON(session.client, `${board}/me`)).score ?? 0;
     const score = Math.min(before + steps, maxSteps);
     if (score === before) return t('stepsFull');
     const body = { date: ranking.date, score };
-    await fetchJSON(session.token, `${board}/scores`, { method: 'POST', body });
+    await fetchJSON(session.client, `${board}/scores`, { method: 'POST', body });
     await refresh();
     return t('walked', { n: formatNumber(score - before), count: score - before });
   };
   const give = async () => {
     const body = { user_id: session.user.user_id };
-    const { coins } = await fetchJSON(session.token, '/demo/gift', { method: 'POST', body });
+    const { coins } = await fetchJSON(session.client, '/demo/gift', { method: 'POST', body });
     return t('gave', { n: formatNumber(coins), count: coins });
   };
   const walkButton = (n) => html`<button

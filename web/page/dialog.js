@@ -48,7 +48,7 @@ export function save(file) {
 export const exportName = 'stepboard-export.json';
 
 // useExport returns {busy, error, download}; download saves the JSON of a path, and calls onSaved.
-export function useExport(token, path, onSaved) {
+export function useExport(client, path, onSaved) {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(null);
   const download = async () => {
@@ -56,7 +56,7 @@ export function useExport(token, path, onSaved) {
     setError(null);
     try {
       // A document that was cut off is no JSON, and becomes an error here.
-      const text = JSON.stringify(await fetchJSON(token, path), null, 2);
+      const text = JSON.stringify(await fetchJSON(client, path), null, 2);
       save(new File([text], exportName, { type: 'application/json' }));
       onSaved();
     } catch (cause) {

@@ -50,7 +50,7 @@ export function PastDayCard({ ranking, circle, likes }) {
 export function Yesterday({ session, circle, date }) {
   const day = addDays(date, -1);
   const path = `${circle.path}?date=${day}&limit=1`;
-  const [{ data: ranking }] = useFetch(session.token, path);
+  const [{ data: ranking }] = useFetch(session.client, path);
   if (!ranking?.champion) return null;
   return html`<p class="card yesterday">
     <a href=${circle.href('day', day)}>${t('yesterday')}</a>

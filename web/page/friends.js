@@ -127,13 +127,13 @@ function Requests({ requests, act }) {
 
 // useAllFriends returns {friends, error} with all pages of the list, sorted by
 // name, and loads it again when version changes.
-function useAllFriends(token, version) {
+function useAllFriends(client, version) {
   const [result, setResult] = useState({});
   useEffect(() => {
     const controller = new AbortController();
     const load = async () => {
       try {
-        const friends = await fetchAll(token, '/v1/friends', 'friends', controller.signal);
+        const friends = await fetchAll(client, '/v1/friends', 'friends', controller.signal);
         cacheProfiles(friends);
         friends.sort((a, b) => nameOf(a).localeCompare(nameOf(b)));
         setResult({ friends });
@@ -144,7 +144,7 @@ function useAllFriends(token, version) {
     };
     load();
     return () => controller.abort();
-  }, [token, version]);
+  }, [client, version]);
   return result;
 }
 
@@ -212,13 +212,13 @@ function FriendList({ friends, timeZone, choices, error, retry, onMenu }) {
 }
 
 export function Friends({ session, onError, notify }) {
-  const { token } = session;
+  const { client } = session;
   const [version, setVersion] = useState(0);
-  const { friends, error } = useAllFriends(token, version);
+  const { friends, error } = useAllFriends(client, version);
   const listPath = `${requestsPath}?limit=${longestPage}`;
-  const [requests, reloadRequests] = useFetch(token, listPath, requestsInterval);
-  const [board] = useBoard(token, session.board);
-  const [{ choices }, reloadChoices] = useChoices(token);
+  const [requests, reloadRequests] = useFetch(client, listPath, requestsInterval);
+  const [board] = useBoard(client, session.board);
+  const [{ choices }, reloadChoices] = useChoices(client);
   const [chosen, openMenu] = useState(null);
   useEffect(() => {
     if (error) onError(error);
@@ -231,7 +231,7 @@ export function Friends({ session, onError, notify }) {
   // The row with the button goes away, so the heading gets the focus.
   const act = async (method, path, done, user) => {
     try {
-      await fetchJSON(token, path, { method });
+      await fetchJSON(client, path, { method });
       notify(t(done, { name: stripBidi(nameOf(user)) }));
       document.querySelector('main h1').focus();
     } catch (cause) {
@@ -241,7 +241,7 @@ export function Friends({ session, onError, notify }) {
   };
   const sendRequest = async (id) => {
     const options = { method: 'POST', body: { user_id: id } };
-    const { status } = await fetchJSON(token, requestsPath, options);
+    const { status } = await fetchJSON(client, requestsPath, options);
     notify(t(status === 'friends' ? 'nowFriends' : 'asked'));
     reload();
   };
@@ -258,11 +258,11 @@ export function Friends({ session, onError, notify }) {
     person=${chosen}
     onClose=${() => openMenu(null)}
     canRemove
-    ...${{ token, choices, onDone }}
+    ...${{ client, choices, onDone }}
   />`;
   return html`<div class="page">
     <header class="title"><h1 tabindex="-1">${t('friends')}</h1></header>
-    <${FriendInvitation} token=${token} notify=${notify} />
+    <${FriendInvitation} client=${client} notify=${notify} />
     <${RequestForm} user=${session.user} sendRequest=${sendRequest} />
     <${Requests} requests=${requests.data?.requests ?? []} act=${act} />
     <${FriendList}

@@ -22,15 +22,15 @@ function keptGoal() {
   return isGoal(kept) ? kept : null;
 }
 
-const proposals = new Map(); // promises by token, board and day
+const proposals = new Map(); // promises by client, board and day
 
 // propose returns a promise of the goal that is proposed to the viewer: the average of those of the
 // last days that have a score, rounded up to hundreds.
-function propose({ token, board }, today) {
-  const key = `${token} ${board} ${today}`;
+function propose({ client, board }, today) {
+  const key = `${client.key} ${board} ${today}`;
   const range = `from=${addDays(today, -proposalDays)}&to=${addDays(today, -1)}`;
   const ask = async () => {
-    const { entries } = await fetchJSON(token, `/v1/boards/${board}/history?${range}`);
+    const { entries } = await fetchJSON(client, `/v1/boards/${board}/history?${range}`);
     const average = entries.reduce((sum, { score }) => sum + score, 0) / entries.length;
     return Math.min(Math.ceil(average / 100) * 100, mostSteps) || usualGoal;
   };
@@ -52,7 +52,7 @@ export function useProposal(session, today, wanted) {
     return () => {
       gone = true;
     };
-  }, [session.token, session.board, today, wanted]);
+  }, [session.client, session.board, today, wanted]);
   return proposed;
 }
 

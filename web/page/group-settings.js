@@ -49,13 +49,13 @@ function MemberList({ group, members, user, ask }) {
 }
 
 // useMembers returns [{members, error}, reload] with all members of a group.
-function useMembers(token, path) {
+function useMembers(client, path) {
   const [version, setVersion] = useState(0);
   const [result, setResult] = useState({});
   useEffect(() => {
     const controller = new AbortController();
     const { signal } = controller;
-    fetchAll(token, path, 'member_list', signal).then(
+    fetchAll(client, path, 'member_list', signal).then(
       (members) => {
         if (!signal.aborted) setResult({ members });
       },
@@ -64,7 +64,7 @@ function useMembers(token, path) {
       },
     );
     return () => controller.abort();
-  }, [token, path, version]);
+  }, [client, path, version]);
   return [result, () => setVersion((n) => n + 1)];
 }
 
@@ -85,9 +85,9 @@ function Asking({ what, member, busy, error, onClose, onConfirm }) {
 
 // reload fetches the group again; replace sets it to what a change has answered.
 export function GroupSettings({ session, group, reload, replace, notify, onToday, onError }) {
-  const { token, user } = session;
+  const { client, user } = session;
   const path = `/v1/groups/${encodeURIComponent(group.group_id)}`;
-  const [{ members, error }, reloadMembers] = useMembers(token, path);
+  const [{ members, error }, reloadMembers] = useMembers(client, path);
   useEffect(() => {
     reload(); // somebody else may have changed the group since its ranking was opened
   }, []);
@@ -99,9 +99,9 @@ export function GroupSettings({ session, group, reload, replace, notify, onToday
   };
   const memberPath = ({ user_id: id }) => `${path}/members/${encodeURIComponent(id)}`;
   const changes = {
-    removeMember: () => fetchJSON(token, memberPath(asked.member), { method: 'DELETE' }),
-    leave: () => fetchJSON(token, memberPath(user), { method: 'DELETE' }),
-    end: () => fetchJSON(token, path, { method: 'DELETE' }),
+    removeMember: () => fetchJSON(client, memberPath(asked.member), { method: 'DELETE' }),
+    leave: () => fetchJSON(client, memberPath(user), { method: 'DELETE' }),
+    end: () => fetchJSON(client, path, { method: 'DELETE' }),
   };
   const confirm = async () => {
     setState({ busy: true });
@@ -132,7 +132,7 @@ export function GroupSettings({ session, group, reload, replace, notify, onToday
     const store = async () => {
       const { name, challenge } = latest.current;
       const body = { name, challenge: challenge ?? undefined, ...settings };
-      const changed = await fetchJSON(token, path, { method: 'PUT', body });
+      const changed = await fetchJSON(client, path, { method: 'PUT', body });
       latest.current = changed;
       replace(changed);
       notify(t(done));
@@ -164,7 +164,7 @@ export function GroupSettings({ session, group, reload, replace, notify, onToday
     submit=${rename}
     textOf=${nameError}
   />`;
-  const renew = async () => replace(await fetchJSON(token, `${path}/invite`, { method: 'POST' }));
+  const renew = async () => replace(await fetchJSON(client, `${path}/invite`, { method: 'POST' }));
   const invitation = () => html`<${Invitation}
     link=${linkOf('join', group.invite_code)}
     title=${group.name}

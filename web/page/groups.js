@@ -30,8 +30,8 @@ function GroupRow({ group, user }) {
 }
 
 function GroupList({ session, onError, notify }) {
-  const { token, user } = session;
-  const [{ data, state, error }, retry] = useFetch(token, '/v1/groups', listInterval);
+  const { client, user } = session;
+  const [{ data, state, error }, retry] = useFetch(client, '/v1/groups', listInterval);
   useEffect(() => {
     if (error) onError(error);
   }, [error]);
@@ -41,11 +41,11 @@ function GroupList({ session, onError, notify }) {
   };
   const make = async (name) =>
     open(
-      await fetchJSON(token, '/v1/groups', { method: 'POST', body: { name } }),
+      await fetchJSON(client, '/v1/groups', { method: 'POST', body: { name } }),
       'groupMade',
       'members', // where its link is
     );
-  const join = async (code) => open(await joinGroup(token, codeOf(code)), 'groupJoined');
+  const join = async (code) => open(await joinGroup(client, codeOf(code)), 'groupJoined');
   const list = () => {
     if (!data) {
       if (state === 'loading') return html`<${Skeleton} rows=${3} />`;
@@ -79,8 +79,8 @@ function GroupList({ session, onError, notify }) {
   </div>`;
 }
 
-const joinGroup = (token, code) =>
-  fetchJSON(token, '/v1/groups/join', { method: 'POST', body: { invite_code: code } });
+const joinGroup = (client, code) =>
+  fetchJSON(client, '/v1/groups/join', { method: 'POST', body: { invite_code: code } });
 
 // groupCircle returns the members of a group as a circle of today.js. Members need not be
 // friends, so their rows lead nowhere.
@@ -112,7 +112,7 @@ function Group(props) {
     path: [id, view, ...rest],
   } = props;
   const [{ data: group, error }, retry, replace] = useFetch(
-    session.token,
+    session.client,
     `/v1/groups/${encodeURIComponent(id)}?limit=1`,
   );
   const header = (back, children) => html`<${Header} ...${{ group, id, back, children }} />`;

@@ -85,8 +85,8 @@ function Chart({ entries, today, unit, stats, selected, onSelect }) {
 }
 
 // Place is the tile of the viewer's own place among friends on a day.
-function Place({ session: { token, board }, date }) {
-  const [{ data }] = useFetch(token, `/v1/boards/${board}/me?date=${date}`);
+function Place({ session: { client, board }, date }) {
+  const [{ data }] = useFetch(client, `/v1/boards/${board}/me?date=${date}`);
   const known = data?.friends_rank && data;
   const note = t('placeNote', {
     total: formatNumber(data?.friends_total ?? 0),
@@ -179,8 +179,8 @@ function Title({ friend, user }) {
 function UserHistory({ session, friend, notify, onError }) {
   const query = friend ? `?for=${encodeURIComponent(friend.user_id)}` : '';
   const path = `/v1/boards/${session.board}/history${query}`;
-  const [{ data, error }, retry] = useFetch(session.token, path);
-  const [board, boards, retryBoards] = useBoard(session.token, session.board);
+  const [{ data, error }, retry] = useFetch(session.client, path);
+  const [board, boards, retryBoards] = useBoard(session.client, session.board);
   const today = board?.current.date;
   const [selected, setSelected] = useState(null);
   useEffect(() => {
@@ -235,13 +235,13 @@ function UserHistory({ session, friend, notify, onError }) {
 
 // useProfile returns the profile of a friend. If no list has shown it yet, it is
 // looked up among the friends.
-function useProfile(token, id) {
+function useProfile(client, id) {
   const [, update] = useState(0);
   const profile = cachedProfile(id);
   useEffect(() => {
     if (!id || profile.known) return undefined;
     const controller = new AbortController();
-    fetchAll(token, '/v1/friends', 'friends', controller.signal).then(
+    fetchAll(client, '/v1/friends', 'friends', controller.signal).then(
       (friends) => {
         cacheProfiles(friends);
         update((n) => n + 1);
@@ -249,13 +249,13 @@ function useProfile(token, id) {
       () => {}, // the number is shown instead of the name
     );
     return () => controller.abort();
-  }, [token, id]);
+  }, [client, id]);
   return profile;
 }
 
 export function History({ session, path: [id], notify, onError }) {
   const friendId = id && id !== session.user.user_id ? id : null;
-  const profile = useProfile(session.token, friendId);
+  const profile = useProfile(session.client, friendId);
   const friend = friendId && profile;
   return html`<${UserHistory} key=${friend?.user_id} ...${{ session, friend, notify, onError }} />`;
 }

@@ -116,15 +116,15 @@ export function Invitation({ link, title, label, hint, renew, renewHint, notify 
 // that, and show(answer) returns {title, hint, who, done, to}, where done says that nothing is left
 // to accept. accept is the address that accepts it, and accepted(answer) returns where that leads and
 // a text.
-function Invited({ token, code, look, show, action, accept, accepted, notify }) {
-  const [{ data, error }, retry] = useFetch(token, `${look}/${encodeURIComponent(code)}`);
+function Invited({ client, code, look, show, action, accept, accepted, notify }) {
+  const [{ data, error }, retry] = useFetch(client, `${look}/${encodeURIComponent(code)}`);
   const [busy, setBusy] = useState(false);
   const [refused, setRefused] = useState(null);
   const join = async () => {
     setBusy(true);
     try {
       const body = { invite_code: code };
-      const [to, text] = accepted(await fetchJSON(token, accept, { method: 'POST', body }));
+      const [to, text] = accepted(await fetchJSON(client, accept, { method: 'POST', body }));
       notify(text);
       location.replace(to);
     } catch (cause) {
@@ -162,7 +162,7 @@ function Invited({ token, code, look, show, action, accept, accepted, notify }) 
 }
 
 // Join is the screen of a link to a group.
-export function Join({ session: { token }, path: [code = ''], notify }) {
+export function Join({ session: { client }, path: [code = ''], notify }) {
   const groupHref = (group) => `#/groups/${encodeURIComponent(group.group_id)}`;
   const show = (group) => ({
     title: t(group.member ? 'alreadyMember' : 'groupInvitation', { name: stripBidi(group.name) }),
@@ -183,12 +183,12 @@ export function Join({ session: { token }, path: [code = ''], notify }) {
     accept="/v1/groups/join"
     action=${t('join')}
     accepted=${(group) => [groupHref(group), t('groupJoined', { name: group.name })]}
-    ...${{ token, code, show, notify }}
+    ...${{ client, code, show, notify }}
   />`;
 }
 
 // Befriend is the screen of a link to be friends.
-export function Befriend({ session: { token, user }, path: [code = ''], notify }) {
+export function Befriend({ session: { client, user }, path: [code = ''], notify }) {
   const show = (inviter) => {
     const name = stripBidi(nameOf(inviter));
     const own = inviter.user_id === user.user_id;
@@ -209,18 +209,18 @@ export function Befriend({ session: { token, user }, path: [code = ''], notify }
     accept="/v1/friends/join"
     action=${t('befriend')}
     accepted=${(inviter) => ['#/', t('befriended', { name: stripBidi(nameOf(inviter)) })]}
-    ...${{ token, code, show, notify }}
+    ...${{ client, code, show, notify }}
   />`;
 }
 
 // FriendInvitation shows a user's own link, by which others become friends.
-export function FriendInvitation({ token, notify }) {
-  const [{ data, error }, retry, replace] = useFetch(token, '/v1/me/invite');
+export function FriendInvitation({ client, notify }) {
+  const [{ data, error }, retry, replace] = useFetch(client, '/v1/me/invite');
   if (!data && error) {
     return html`<section class="card"><${ErrorNotice} error=${error} retry=${retry} /></section>`;
   }
   if (!data) return html`<section class="card list"><${Skeleton} rows=${2} /></section>`;
-  const renew = async () => replace(await fetchJSON(token, '/v1/me/invite', { method: 'POST' }));
+  const renew = async () => replace(await fetchJSON(client, '/v1/me/invite', { method: 'POST' }));
   return html`<${Invitation}
     link=${linkOf('invite', data.invite_code)}
     title="Stepboard"

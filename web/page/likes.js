@@ -13,7 +13,7 @@ const likesPath = (board, { user_id: id }, date) =>
 // liked) decides; if the call fails, the decision is taken back with a message. version
 // changes with the decisions.
 function useOwnLikes({ session, ranking, reload, notify }) {
-  const { token, board } = session;
+  const { client, board } = session;
   const decisions = useRef(new Map()).current; // {liked, sent} by user id
   const busy = useRef(new Set()).current; // user ids
   const [version, setVersion] = useState(0);
@@ -25,7 +25,7 @@ function useOwnLikes({ session, ranking, reload, notify }) {
   const send = async (entry, decision) => {
     try {
       const method = decision.liked ? 'PUT' : 'DELETE';
-      await fetchJSON(token, likesPath(board, entry, ranking.date), { method });
+      await fetchJSON(client, likesPath(board, entry, ranking.date), { method });
       decision.sent = true;
     } catch {
       if (decisions.get(entry.user_id) !== decision) return; // there is another one
@@ -53,7 +53,7 @@ function useOwnLikes({ session, ranking, reload, notify }) {
 // dialog is the list of those who like the viewer's score, if it is open; the first two change with
 // version. reload is called after a like, if the ranking does not follow changes by itself.
 export function useLikes({ session, ranking, reload, notify }) {
-  const { token, board } = session;
+  const { client, board } = session;
   const [ownOf, toggle, version] = useOwnLikes({ session, ranking, reload, notify });
   const [open, setOpen] = useState(false);
   const of = ({ user_id: id, likes, liked }) => {
@@ -72,7 +72,7 @@ export function useLikes({ session, ranking, reload, notify }) {
     open &&
     html`<${Likers}
       path=${likesPath(board, ranking.me, ranking.date)}
-      token=${token}
+      client=${client}
       onClose=${() => setOpen(false)}
     />`;
   return { of, heart, dialog, version };
@@ -93,8 +93,8 @@ function Heart({ entry, own, like, decided, onClick }) {
 }
 
 // Likers lists who likes the viewer's score, the newest first.
-function Likers({ token, path, onClose }) {
-  const [{ data, state, error }, retry] = useFetch(token, `${path}&limit=${longestPage}`);
+function Likers({ client, path, onClose }) {
+  const [{ data, state, error }, retry] = useFetch(client, `${path}&limit=${longestPage}`);
   const row = (user) => html`<li class="person" key=${user.user_id}>
     <${Avatar} user=${user} />
     <span class="who">

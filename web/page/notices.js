@@ -61,8 +61,8 @@ function Choice({ kind, checked, disabled, onChange }) {
 
 // useChoices returns what useFetch does of the viewer's choices, and the address of this browser's
 // subscription, null without one and undefined as long as that is not known.
-function useChoices(token) {
-  const [result, retry, replace] = useFetch(token, path);
+function useChoices(client) {
+  const [result, retry, replace] = useFetch(client, path);
   const [endpoint, setEndpoint] = useState(undefined);
   useEffect(() => {
     currentSubscription().then((subscription) => setEndpoint(subscription?.endpoint ?? null));
@@ -72,8 +72,8 @@ function useChoices(token) {
 
 // Notices chooses what the viewer is told of, in this browser, or, without Web Push, on the open page.
 // Nothing is chosen at first, and the browser asks for its permission only when something is.
-export function Notices({ session: { token, user }, notify }) {
-  const [{ data, state, error }, retry, replace, endpoint] = useChoices(token);
+export function Notices({ session: { client, user }, notify }) {
+  const [{ data, state, error }, retry, replace, endpoint] = useChoices(client);
   const [busy, setBusy] = useState(false);
   const [wrong, setWrong] = useState('');
   const key = data?.vapid_public_key;
@@ -84,16 +84,16 @@ export function Notices({ session: { token, user }, notify }) {
   const change = async (kind, wanted) => {
     const chosen = kinds.filter((other) => (other === kind ? wanted : tell.includes(other)));
     if (chosen.length === 0) {
-      if (pushes) await endPush(token);
-      else await fetchJSON(token, path, { method: 'DELETE', body: { endpoint: null } });
+      if (pushes) await endPush(client);
+      else await fetchJSON(client, path, { method: 'DELETE', body: { endpoint: null } });
     } else {
       const browser = pushes ? await subscribe(key, user.user_id) : {};
       if (!browser) return t('pushDenied');
       const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
       const body = { ...browser, tell: chosen, time_zone: timeZone };
-      await fetchJSON(token, path, { method: 'PUT', body });
+      await fetchJSON(client, path, { method: 'PUT', body });
     }
-    replace(await fetchJSON(token, path));
+    replace(await fetchJSON(client, path));
     notify(t('noticesSaved'));
     return '';
   };

@@ -1,7 +1,6 @@
 // What the page has without a connection: the last ranking, in its own storage, and its files,
 // which the service worker keeps. Both go when the visitor signs out.
 import { lazy } from './components.js';
-import { isDemo } from './session.js';
 import { forget, pushKey, read, store } from './storage.js';
 import { useEffect, useState } from './view.js';
 
@@ -11,11 +10,7 @@ const storageKey = 'ranking';
 // A younger ranking, in milliseconds, stands for today's until that is there.
 const freshTime = 10 * 60 * 1000;
 
-// keyOf returns what a ranking that was asked for with a token is kept under: the end of its
-// signature, from which nobody can make the token. The people of a demo have new tokens each time.
-const keyOf = ({ token, user }) => (isDemo ? user.user_id : token.slice(-12));
-
-// readKept returns what is kept, {key, board, ranking, at}, or null.
+// readKept returns what is kept, {user, board, ranking, at}, or null.
 function readKept() {
   try {
     const kept = JSON.parse(read(storageKey));
@@ -25,27 +20,27 @@ function readKept() {
   }
 }
 
-// forgetKept removes the ranking, the worker and the files that it keeps. With the token of somebody who
+// forgetKept removes the ranking, the worker and the files that it keeps. With the client of somebody who
 // signs out, it ends the notifications, too.
-export async function forgetKept(token) {
+export async function forgetKept(client) {
   forget(storageKey);
   try {
-    if (token && read(pushKey)) await (await import('./push.js')).endPush(token);
+    if (client && read(pushKey)) await (await import('./push.js')).endPush(client);
     await (await import('./registration.js')).unregister();
   } catch {
     // Without a connection the worker stays.
   }
 }
 
-// useKept keeps the last ranking of a user's friends, for the holder of the same token. It takes what
+// useKept keeps the last ranking of a user's friends, for the same user. It takes what
 // useLiveRanking returns, and adds the kept ranking while there is none: as data if it is fresh,
 // otherwise as old.
 export function useKept(session, group, result) {
-  const { board } = session;
+  const { board, user } = session;
   const { data, at } = result;
   useEffect(() => {
     if (!data || group) return;
-    store(storageKey, JSON.stringify({ key: keyOf(session), board, ranking: data, at }));
+    store(storageKey, JSON.stringify({ user: user.user_id, board, ranking: data, at }));
   }, [data]);
   useEffect(() => {
     if (data)
@@ -55,7 +50,7 @@ export function useKept(session, group, result) {
       );
   }, [!data]);
   const [kept] = useState(readKept);
-  if (data || group || kept?.key !== keyOf(session) || kept.board !== board) return result;
+  if (data || group || kept?.user !== user.user_id || kept.board !== board) return result;
   if (Date.now() - kept.at < freshTime) return { ...result, data: kept.ranking, at: kept.at };
   return { ...result, old: kept };
 }

@@ -58,8 +58,8 @@ function Phone({ address, onRevoke }) {
 }
 
 // Phones makes, lists and revokes the addresses of the viewer's phones. An address is shown once.
-export function Phones({ token, board, notify }) {
-  const [{ data, state, error }, retry] = useFetch(token, list, pollInterval);
+export function Phones({ client, board, notify }) {
+  const [{ data, state, error }, retry] = useFetch(client, list, pollInterval);
   const [made, setMade] = useState(null);
   const [revoked, setRevoked] = useState(null);
   const [wrong, setWrong] = useState(null);
@@ -67,13 +67,13 @@ export function Phones({ token, board, notify }) {
   const add = async (name) => {
     const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
     const body = { name, board, time_zone: timeZone };
-    setMade(await fetchJSON(token, list, { method: 'POST', body }));
+    setMade(await fetchJSON(client, list, { method: 'POST', body }));
     retry();
     return '';
   };
   const revoke = async () => {
     try {
-      await fetchJSON(token, `${list}/${revoked.id}`, { method: 'DELETE' });
+      await fetchJSON(client, `${list}/${revoked.id}`, { method: 'DELETE' });
       if (made?.id === revoked.id) setMade(null);
       setRevoked(null);
       notify(t('revoked', { name: revoked.name }));

@@ -15,13 +15,13 @@ const pathOf = (kind, { user_id: id }) => `/v1/${kind}/${encodeURIComponent(id)}
 
 // useChoices returns [{choices, error}, reload]: the people whom the viewer has chosen, by
 // kind.
-export function useChoices(token) {
+export function useChoices(client) {
   const [version, setVersion] = useState(0);
   const [result, setResult] = useState({});
   useEffect(() => {
     const controller = new AbortController();
     const { signal } = controller;
-    const load = (kind) => fetchAll(token, `/v1/${kind}`, 'users', signal);
+    const load = (kind) => fetchAll(client, `/v1/${kind}`, 'users', signal);
     Promise.all(kinds.map(load)).then(
       (lists) => {
         const choices = Object.fromEntries(kinds.map((kind, i) => [kind, lists[i]]));
@@ -32,7 +32,7 @@ export function useChoices(token) {
       },
     );
     return () => controller.abort();
-  }, [token, version]);
+  }, [client, version]);
   return [result, () => setVersion((n) => n + 1)];
 }
 
@@ -47,7 +47,7 @@ function MenuItem({ title, hint, ...button }) {
 
 // PersonMenu is a dialog with what the viewer can do about a person. It calls onDone with
 // a text once something is done. canRemove says that the person is a friend.
-export function PersonMenu({ token, person, choices, canRemove, onClose, onDone }) {
+export function PersonMenu({ client, person, choices, canRemove, onClose, onDone }) {
   const [asked, ask] = useState(null);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(null);
@@ -56,7 +56,7 @@ export function PersonMenu({ token, person, choices, canRemove, onClose, onDone 
   const run = (method, path, done) => async () => {
     setBusy(true);
     try {
-      await fetchJSON(token, path, { method });
+      await fetchJSON(client, path, { method });
       onDone(t(done, { name: plain }));
     } catch (cause) {
       setError(cause);
@@ -106,14 +106,14 @@ export function PersonMenu({ token, person, choices, canRemove, onClose, onDone 
 }
 
 // HideSwitch hides the viewer from everybody.
-function HideSwitch({ token, notify }) {
-  const [{ data, state, error }, reload] = useFetch(token, '/v1/me/privacy');
+function HideSwitch({ client, notify }) {
+  const [{ data, state, error }, reload] = useFetch(client, '/v1/me/privacy');
   const [wanted, setWanted] = useState(null);
   const change = async (event) => {
     const hidden = event.target.checked;
     setWanted(hidden);
     try {
-      await fetchJSON(token, '/v1/me/privacy', { method: 'PUT', body: { hidden } });
+      await fetchJSON(client, '/v1/me/privacy', { method: 'PUT', body: { hidden } });
       notify(t(hidden ? 'hideDone' : 'hideUndone'));
       reload();
     } catch (cause) {
@@ -161,12 +161,12 @@ function Choices({ kind, users, undo }) {
 }
 
 // Privacy shows what the viewer has decided, and undoes it.
-export function Privacy({ token, notify }) {
-  const [{ choices, error }, reload] = useChoices(token);
+export function Privacy({ client, notify }) {
+  const [{ choices, error }, reload] = useChoices(client);
   // The row with the button goes away, so the heading gets the focus.
   const undo = async (kind, user) => {
     try {
-      await fetchJSON(token, pathOf(kind, user), { method: 'DELETE' });
+      await fetchJSON(client, pathOf(kind, user), { method: 'DELETE' });
       notify(t(`${kind}_undone`, { name: stripBidi(nameOf(user)) }));
       document.getElementById('privacy').focus();
     } catch (cause) {
@@ -185,7 +185,7 @@ export function Privacy({ token, notify }) {
   };
   return html`<section class="card privacy" aria-labelledby="privacy">
     <h2 id="privacy" tabindex="-1"><${Icon} name="lock" />${t('privacy')}</h2>
-    <${HideSwitch} token=${token} notify=${notify} />
+    <${HideSwitch} client=${client} notify=${notify} />
     ${lists()}
   </section>`;
 }

@@ -10,6 +10,7 @@ import { html, useState } from './view.js';
 
 addTexts(texts);
 
+const Devices = lazy(() => import('./devices.js').then((module) => module.Devices));
 const Phones = lazy(() => import('./phones.js').then((module) => module.Phones));
 
 // fieldErrors returns a text for each field that the service refuses, by the name of
@@ -96,19 +97,20 @@ function ProfileForm({ profile, save }) {
   </form>`;
 }
 
-// Profile is the screen of the profile, or of phones below it.
+// Profile is the screen of the profile, or of phones or devices below it.
 export function Profile({ path, ...props }) {
   const { session, notify } = props;
   if (path[0] === 'phones')
-    return html`<${Phones} ...${{ token: session.token, board: session.board, notify }} />`;
+    return html`<${Phones} ...${{ client: session.client, board: session.board, notify }} />`;
+  if (path[0] === 'devices') return html`<${Devices} ...${{ client: session.client, notify }} />`;
   return html`<${Own} ...${props} />`;
 }
 
 function Own({ session, notify, onProfile, onDeleted, signOut }) {
-  const { token, user } = session;
-  const [{ data, state, error }, retry] = useFetch(token, '/v1/me');
+  const { client, user } = session;
+  const [{ data, state, error }, retry] = useFetch(client, '/v1/me');
   const save = async (body) => {
-    const stored = await fetchJSON(token, '/v1/me', { method: 'PUT', body });
+    const stored = await fetchJSON(client, '/v1/me', { method: 'PUT', body });
     onProfile(stored);
     notify(t('profileSaved'));
     return stored;
@@ -126,10 +128,13 @@ function Own({ session, notify, onProfile, onDeleted, signOut }) {
     </header>
     <p class="hint own-id">${tRich('ownId', { id: html`<b>${user.user_id}</b>` })}</p>
     ${form()}
-    <p><a class="button" href="#/me/phones">${t('connectPhone')}</a></p>
+    <p class="buttons">
+      <a class="button" href="#/me/phones">${t('connectPhone')}</a>
+      ${session.bySession && html`<a class="button" href="#/me/devices">${t('devices')}</a>`}
+    </p>
     <${Notices} ...${{ session, notify }} />
-    <${Privacy} token=${token} notify=${notify} />
-    <${Account} ...${{ token, notify, onDeleted }} />
+    <${Privacy} client=${client} notify=${notify} />
+    <${Account} ...${{ client, notify, onDeleted }} />
     ${
       session.people
         ? html`<a class="button" href="#/webhooks">${t('webhooks')}</a>`

@@ -44,14 +44,14 @@ export async function subscribe(key, user) {
   return { endpoint, keys };
 }
 
-// endPush ends the browser's subscription: at the service, too, if the token is still its user's.
+// endPush ends the browser's subscription: at the service, too, with a client of the user.
 // Otherwise the service hears of it from the push service.
-export async function endPush(token) {
+export async function endPush(client) {
   forget(pushKey);
   const subscription = await currentSubscription().catch(() => null);
   await window.caches?.delete(cacheName);
   if (!subscription) return;
   const body = { endpoint: subscription.endpoint };
-  if (token) await fetchJSON(token, '/v1/me/push', { method: 'DELETE', body }).catch(() => {});
+  if (client) await fetchJSON(client, '/v1/me/push', { method: 'DELETE', body }).catch(() => {});
   await subscription.unsubscribe();
 }

@@ -1,5 +1,6 @@
-// Who is signed in: tokens from the address or a form, and the people of the demo.
-import { fetchJSON, pollInterval, wait } from './data.js';
+// Who is signed in: by a session or by a token from the address or a form, and the people of the demo.
+import { clientOf, fetchJSON, pollInterval, wait } from './data.js';
+import { forget, read, sessionKey, store } from './storage.js';
 import { useCallback, useEffect, useRef, useState } from './view.js';
 
 export const isDemo = document.documentElement.hasAttribute('data-demo');
@@ -53,6 +54,26 @@ export function onHandedOverToken(callback) {
   handedOver = callback;
 }
 
+// keptSession returns the user who is signed in by a session in this browser, as far as the page knows, or null.
+export function keptSession() {
+  try {
+    const user = JSON.parse(read(sessionKey));
+    return user?.user_id ? { avatar_url: '', ...user } : null;
+  } catch {
+    return null; // it is not the page's
+  }
+}
+
+// keepSession notes who is signed in by a session; null for nobody.
+export function keepSession(user) {
+  if (user) store(sessionKey, JSON.stringify(user));
+  else forget(sessionKey);
+}
+
+// endSession signs this device out at the service. Without a connection the session ends when it is not used for long.
+export const endSession = () =>
+  fetchJSON(null, '/v1/session', { method: 'DELETE', body: {} }).catch(() => {});
+
 // userOf returns the user of a token. It does not verify the token: only the
 // service can.
 export function userOf(token) {
@@ -66,7 +87,7 @@ export function userOf(token) {
 }
 
 // useDemoPeople returns {people, error, load, update}: the people whom a visitor of the demo may
-// be, and why they are not here yet. load gets them and their tokens again, however long that
+// be, each with a client, and why they are not here yet. load gets them anew, however long that
 // takes; update(profile) replaces the profile of one of them.
 export function useDemoPeople() {
   const [people, setPeople] = useState(null);
@@ -77,7 +98,8 @@ export function useDemoPeople() {
     loading.current = true;
     while (loading.current) {
       try {
-        setPeople((await fetchJSON(null, '/demo/people')).people);
+        const { people: found } = await fetchJSON(null, '/demo/people');
+        setPeople(found.map(({ token, ...person }) => ({ ...person, client: clientOf(token) })));
         loading.current = false;
       } catch (failure) {
         setError(failure);

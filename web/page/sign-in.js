@@ -1,14 +1,15 @@
-// What is shown to somebody who is not signed in: the way to the app's login, or a form for a token.
-import { LanguageButton } from './components.js';
-import { addTexts, t, tRich } from './i18n.js';
+// What is shown to somebody who is not signed in: a form for a code, the way to the app's login, or a form for a token.
+import { fetchJSON, useFetch } from './data.js';
+import { errorText, LanguageButton, Skeleton } from './components.js';
+import { addTexts, stripBidi, t, tRich } from './i18n.js';
 import { assetOf } from './storage.js';
 import { texts } from './translations-sign-in.js';
-import { html, useState } from './view.js';
+import { html, useEffect, useState } from './view.js';
 
 addTexts(texts);
 
 // The address of the app's login (page.login_url), or nothing.
-const { login, folder } = document.documentElement.dataset;
+const { login, folder, codes } = document.documentElement.dataset;
 
 // tokenCommand returns the command that prints a token of a user of this service.
 export const tokenCommand = (user) =>
@@ -59,35 +60,178 @@ export function Entrance({ title, intro, link, onLocale, children }) {
   </main>`;
 }
 
-// What is said to somebody who has opened an invitation.
+// What is said to somebody who has opened an invitation, where nobody can sign in by codes.
 const intros = { join: 'invited', invite: 'invitedByFriend' };
 
-// SignIn leads to the app's login. The form is for those who try the service without an app.
-export function SignIn({ signIn, refused, onLocale }) {
+// codeError returns a text for an error about a code.
+function codeError(error) {
+  if (error.status === 404) return t('codeUnknown');
+  if (error.status === 429) return t('codeTooMany');
+  return errorText(error);
+}
+
+// CodeField asks for a code, which it looks at.
+function CodeField({ look, wrong, busy }) {
+  const [typed, setTyped] = useState('');
+  const submit = (event) => {
+    event.preventDefault();
+    if (typed.trim()) look(typed.trim());
+  };
+  return html`<form class="card" onSubmit=${submit}>
+    <label for="code">${t('code')}</label>
+    <input
+      id="code"
+      autocomplete="one-time-code"
+      autocapitalize="characters"
+      spellcheck=${false}
+      required
+      value=${typed}
+      onInput=${(event) => setTyped(event.target.value)}
+      aria-describedby="code-hint"
+    />
+    <p class="wrong" role="alert">${wrong && codeError(wrong)}</p>
+    <button class="button strong" disabled=${busy}>${t('signIn')}</button>
+    <p id="code-hint" class="hint">${t('codeHint')}</p>
+  </form>`;
+}
+
+// aboutText says what a code is for.
+function aboutText({ kind, nickname, group }) {
+  const name = stripBidi(nickname ?? group ?? '');
+  return t(`code_${kind}`, { name });
+}
+
+// NameField asks somebody new for a name, and signs in. A name that a member of the group has is asked about once more.
+function NameField({ about, enter, wrong, busy }) {
+  const [name, setName] = useState('');
+  const taken = wrong?.code === 'nickname_taken';
+  const submit = (event) => {
+    event.preventDefault();
+    if (!about.new || name.trim()) enter(name.trim(), taken);
+  };
+  const field = () => html`<label for="name">${t('yourName')}</label>
+    <input
+      id="name"
+      autocomplete="nickname"
+      required
+      maxlength="100"
+      value=${name}
+      onInput=${(event) => setName(event.target.value)}
+      aria-describedby="name-hint"
+    />
+    <p id="name-hint" class="hint">${t('yourNameHint')}</p>`;
+  return html`<form class="card" onSubmit=${submit}>
+    <p>${aboutText(about)}</p>
+    ${about.new && field()}
+    <p class="wrong" role="alert">
+      ${wrong && (taken ? t('nameTaken', { name: stripBidi(name) }) : codeError(wrong))}
+    </p>
+    <button class="button strong" disabled=${busy}>
+      ${t(taken ? 'nameTakenGoOn' : (about.new && 'join') || 'signIn')}
+    </button>
+  </form>`;
+}
+
+// codeIn returns the code that an address names, and whether it is an invitation.
+function codeIn([route, code]) {
+  if (!code) return null;
+  if (route === 'code') return { code };
+  return route === 'join' || route === 'invite' ? { code, invitation: true } : null;
+}
+
+// CodeSignIn signs in by a code: that of the address, or one that is typed.
+function CodeSignIn({ path, join, signInBySession }) {
+  const given = codeIn(path);
+  const [code, setCode] = useState(given?.code);
+  const [about, setAbout] = useState(null);
+  const [wrong, setWrong] = useState(null);
+  const [busy, setBusy] = useState(false);
+  const look = async (text) => {
+    setBusy(true);
+    setWrong(null);
+    try {
+      const body = { code: text };
+      setAbout(await fetchJSON(null, '/v1/session/code', { method: 'POST', body }));
+      setCode(text);
+    } catch (error) {
+      setWrong(error);
+    }
+    setBusy(false);
+  };
+  useEffect(() => {
+    setAbout(null);
+    if (given) look(given.code);
+  }, [given?.code]);
+  const enter = async (nickname, anyway) => {
+    setBusy(true);
+    setWrong(null);
+    try {
+      const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+      const body = { code, time_zone: timeZone, ...(nickname && { nickname, anyway }) };
+      const opened = await fetchJSON(null, '/v1/session', { method: 'POST', body });
+      if (given) location.replace('#/');
+      signInBySession({ user_id: opened.user_id, nickname: opened.nickname });
+    } catch (error) {
+      setWrong(error);
+      setBusy(false);
+    }
+  };
+  if (about && about.new && about.kind !== 'first' && join !== 'invited')
+    return html`<div class="card"><p>${aboutText(about)}</p><p>${t('joiningClosed')}</p></div>
+      <${CodeField} look=${look} busy=${busy} />`;
+  if (!about && given && !wrong) return html`<div class="card"><${Skeleton} rows=${1} /></div>`;
+  if (!about) return html`<${CodeField} look=${look} wrong=${wrong} busy=${busy} />`;
+  const already = html`<details>
+    <summary>${t('alreadyHere')}</summary>
+    <${CodeField} look=${look} busy=${busy} />
+  </details>`;
+  return html`${about.new && about.kind !== 'first' && already}
+    <${NameField} key=${code} ...${{ about, enter, wrong, busy }} />`;
+}
+
+// SignIn leads to the app's login, or asks for a code. The form for a token is for those who try the service
+// without an app.
+export function SignIn({ signIn, signInBySession, refused, onLocale, path }) {
+  const [{ data, error }] = useFetch(null, codes === undefined ? null : '/v1/sign-in');
   const command = html`<code>${tokenCommand('9')}</code>`;
   const wrong = refused && t('badToken');
+  const byCode = data?.codes && (!login || codeIn(path));
   const form = html`<${TokenForm}
     label=${t('token')}
     hint=${tRich('tokenHint', { command })}
-    wrong=${!login && wrong}
+    wrong=${!login && !byCode && wrong}
     action=${t('showRanking')}
     signIn=${signIn}
   />`;
+  const developers = html`<details>
+    <summary>${t('forDevelopers')}</summary>
+    ${form}
+  </details>`;
+  const lost =
+    refused && html`<p class="wrong" role="alert">${t(byCode ? 'signedOut' : 'badToken')}</p>`;
+  const intro = byCode ? 'welcome' : (intros[path[0]] ?? 'welcome');
   return html`<${Entrance}
     title="Stepboard"
-    intro=${t(intros[location.hash.split('/')[1]] ?? 'welcome')}
+    intro=${t(intro)}
     link=${html`<a class="docs" href="docs">${t('docs')}</a>`}
     onLocale=${onLocale}
   >
-    ${
-      login
-        ? html`${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
-            <a class="button strong" href=${loginAddress()}>${t('signIn')}</a>
-            <details>
-              <summary>${t('forDevelopers')}</summary>
-              ${form}
-            </details>`
-        : form
-    }
+    ${(login || byCode) && lost} ${byCode && html`<${CodeSignIn} ...${{ path, signInBySession }} join=${data.join} />`}
+    ${!byCode && login && html`<a class="button strong" href=${loginAddress()}>${t('signIn')}</a>`}
+    ${login || byCode ? developers : (codes === undefined || data || error) && form}
+  <//>`;
+}
+
+// Offer asks whether a token that an app hands over may replace who is signed in.
+export function Offer({ login, offer, onLocale }) {
+  const name = stripBidi(login.user.nickname || login.user.user_id);
+  return html`<${Entrance} title="Stepboard" onLocale=${onLocale}>
+    <div class="card">
+      <p>${t('offer', { name, id: offer.user.user_id })}</p>
+      <div class="buttons">
+        <button class="button strong" onClick=${offer.stay}>${t('offerStay', { name })}</button>
+        <button class="button" onClick=${offer.accept}>${t('offerAccept')}</button>
+      </div>
+    </div>
   <//>`;
 }

@@ -96,7 +96,7 @@ function SpanRanking(props) {
   const path = `${circle.path}?from=${from}&to=${to}`;
   const [limit, raiseLimit] = useLimit(path);
   const past = to < today;
-  const [result, retry] = useFetch(session.token, `${path}&limit=${limit}`, past ? 0 : interval);
+  const [result, retry] = useFetch(session.client, `${path}&limit=${limit}`, past ? 0 : interval);
   useEffect(() => {
     if (result.error) onError(result.error);
   }, [result.error]);
@@ -239,7 +239,7 @@ function ValidDay({
 }) {
   const path = `${circle.path}?date=${day}`;
   const [limit, raiseLimit] = useLimit(path);
-  const [result, retry] = useFetch(session.token, `${path}&limit=${limit}&include=likes`);
+  const [result, retry] = useFetch(session.client, `${path}&limit=${limit}&include=likes`);
   const [today = day] = useToday(session, { onToday, onError });
   useEffect(() => {
     if (result.error) onError(result.error);

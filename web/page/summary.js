@@ -48,7 +48,7 @@ export function Summary({ session, friend, today, notify }) {
   });
   const whose = friend ? `&for=${encodeURIComponent(friend.user_id)}` : '';
   const path = goal && `/v1/boards/${session.board}/summary?goal=${goal}${whose}`;
-  const [{ data, state, error }, retry] = useFetch(session.token, path);
+  const [{ data, state, error }, retry] = useFetch(session.client, path);
   // While another goal is asked for, the last answer stays.
   const last = useRef(null);
   if (data) last.current = data;

@@ -298,7 +298,7 @@ function Ranking(props) {
   const { session, circle, view, result, retry, limit, raiseLimit, announce } = props;
   const { after, absent, unit = 'steps' } = props;
   const { data: ranking, state, error } = result;
-  const [entries, loadMore, pageError] = usePages(session.token, circle.path, view.key, ranking);
+  const [entries, loadMore, pageError] = usePages(session.client, circle.path, view.key, ranking);
   if (!ranking) {
     const failed = state === 'offline' || state === 'error';
     return failed ? html`<${ErrorNotice} error=${error} retry=${retry} />` : html`<${Skeleton} />`;
@@ -336,10 +336,10 @@ function Ranking(props) {
 // useStanding returns what operators have to do with the viewer's score in a ranking: correction, which is
 // set, excluded or nothing, and held; neither for the sums of several days. It asks once the ranking is there,
 // and again when the score falls or goes away, and when such a score changes.
-function useStanding({ token, board }, ranking, past) {
+function useStanding({ client, board }, ranking, past) {
   const query = past ? `?date=${ranking?.date}` : '';
   const path = ranking?.date ? `/v1/boards/${board}/me${query}` : null;
-  const [{ data }, ask] = useFetch(token, path);
+  const [{ data }, ask] = useFetch(client, path);
   const score = ranking?.me?.score ?? -1;
   const before = useRef(score);
   useEffect(() => {
@@ -428,9 +428,9 @@ export function Today({
   onError,
   onToday,
 }) {
-  const { token, board } = session;
+  const { client, board } = session;
   const [limit, raiseLimit] = useLimit(circle.path);
-  const [live, refresh] = useLiveRanking(token, {
+  const [live, refresh] = useLiveRanking(client, {
     board,
     group: circle.group,
     limit,
@@ -471,7 +471,7 @@ export function Today({
 // useToday returns [today, error, retry]: the current day of the board. It asks for it if
 // the page was opened on another screen than today's.
 export function useToday(session, { onToday, onError }) {
-  const [{ data, error }, retry] = useFetch(session.token, session.today ? null : '/v1/boards');
+  const [{ data, error }, retry] = useFetch(session.client, session.today ? null : '/v1/boards');
   const date = data?.boards.find(({ name }) => name === session.board)?.current.date;
   useEffect(() => {
     if (date) onToday(date);

@@ -62,14 +62,14 @@ function sentencesOf(why, unit, low) {
 
 // WhyDialog explains the score of a session's user on a day. low says that the lowest score is first.
 export function WhyDialog({
-  session: { token, board },
+  session: { client, board },
   date,
   unit = 'steps',
   low,
   title,
   onClose,
 }) {
-  const [{ data, error }, retry] = useFetch(token, `/v1/boards/${board}/me/explain?date=${date}`);
+  const [{ data, error }, retry] = useFetch(client, `/v1/boards/${board}/me/explain?date=${date}`);
   const sentence = (text, i) => html`<p key=${i} dir="auto">${text}</p>`;
   return html`<${Dialog} title=${title} onClose=${onClose}>
     ${(close) => html`<div class="why-text" aria-live="polite">

@@ -1,0 +1,255 @@
+package browser
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/security"
+	"github.com/chromedp/chromedp"
+
+	"stepboard/internal/testenv"
+)
+
+// firstAddress matches the address with the first code that serve prints.
+var firstAddress = regexp.MustCompile(`(?m)^  (http\S+/#code/\S+)$`)
+
+// home is a data folder that is served at an address of its own, as a family does.
+type home struct {
+	t     *testing.T
+	dir   string
+	port  string
+	flags []string
+	*testenv.Command
+}
+
+// serveHome serves an empty folder, at an address of the machine that is not loopback.
+func serveHome(t *testing.T, flags ...string) *home {
+	t.Helper()
+	h := &home{t: t, dir: t.TempDir(), port: strconv.Itoa(testenv.FreePort(t)), flags: flags}
+	h.start()
+	return h
+}
+
+func (h *home) start() {
+	h.t.Helper()
+	h.Command = testenv.ServeFolder(h.t, h.dir, append([]string{"--http.addr=" + net.JoinHostPort(ownAddress(h.t), h.port)}, h.flags...)...)
+}
+
+// ownAddress returns an address of the machine that others reach.
+func ownAddress(t *testing.T) string {
+	t.Helper()
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addresses {
+		if network, ok := a.(*net.IPNet); ok && network.IP.To4() != nil && !network.IP.IsLoopback() {
+			return network.IP.String()
+		}
+	}
+	return "127.0.0.1" // a machine without a network
+}
+
+// first returns the address that the service has printed for the first user.
+func (h *home) first() (address string) {
+	h.t.Helper()
+	testenv.Eventually(h.t, "the first code is printed", func() bool {
+		if m := firstAddress.FindStringSubmatch(h.Stdout()); m != nil {
+			address = m[1]
+		}
+		return address != ""
+	})
+	return address
+}
+
+// newFamilyPage opens a window that takes the certificates of tests.
+func newFamilyPage(t *testing.T) *page {
+	t.Helper()
+	p := newPage(t, phone)
+	_, err := chromedp.Call(p.ctx, security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true})
+	p.must(err)
+	return p
+}
+
+// enter opens the address of a code and types a name.
+func (p *page) enter(address, name string) {
+	p.t.Helper()
+	p.open(address)
+	p.until("a name is asked for", "!!document.querySelector('#name')")
+	p.typeIn("#name", name)
+	p.click("form:has(#name) .strong")
+	p.until(name+" is signed in", "document.querySelector('.tabs') !== null")
+}
+
+// signedIn returns the name of who is signed in, after the page was loaded anew.
+func (p *page) signedIn() string {
+	p.t.Helper()
+	p.must(chromedp.Do(p.ctx, chromedp.Reload()))
+	p.until("the page is there", "document.querySelector('.account .visually-hidden, .sign-in') !== null")
+	p.until("the page knows who it is", "(document.querySelector('.account .visually-hidden')?.textContent ?? '').includes(': ')")
+	return eval[string](p, "document.querySelector('.account .visually-hidden').textContent.split(': ')[1]")
+}
+
+// A family begins with an empty folder and the address that serve prints. Two people are in one ranking, and stay signed in
+// when the service was started again, also beside another service of the same host, below a path, and with https.
+func TestFamily(t *testing.T) {
+	t.Parallel()
+	certificate, key := testenv.NewCertificate(t, "127.0.0.1").Write(t, t.TempDir())
+	for name, flags := range map[string][]string{
+		"http":         nil,
+		"below a path": {"--http.base_path=/steps"},
+		"https":        {"--http.tls_cert=" + certificate, "--http.tls_key=" + key},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := serveHome(t, flags...)
+			ann, ben := newFamilyPage(t), newFamilyPage(t)
+			ann.enter(h.first(), "Ann")
+			ann.goTo("#/groups")
+			ann.set("#group-name", "Family")
+			ann.click("form:has(#group-name) .button")
+			ann.until("the invitation is there", "!!document.querySelector('#invite')?.value.includes('/#/join/')")
+			link := eval[string](ann, "document.querySelector('#invite').value")
+			ben.enter(link, "Ben")
+			upload := `fetch(new URL('./v1/boards/steps/scores', location.href.split('#')[0]), {
+				method: 'POST', body: JSON.stringify({ date: %DATE%, score: %SCORE% }),
+				headers: { 'Content-Type': 'application/json', Authorization: 'Bearer ' + (await (await fetch(
+					new URL('./v1/session/token', location.href.split('#')[0]),
+					{ method: 'POST', body: '{}', headers: { 'Content-Type': 'application/json' } })).json()).token },
+			}).then((answer) => answer.status)`
+			for score, p := range map[string]*page{"9000": ann, "7961": ben} {
+				js := "(async () => " + strings.NewReplacer("%SCORE%", score, "%DATE%", "new Date().toLocaleDateString('sv', { timeZone: 'Asia/Shanghai' })").Replace(upload) + ")()"
+				if status, _ := ask[int](p, js); status != http.StatusOK {
+					t.Fatalf("steps: status %d", status)
+				}
+			}
+			group := eval[string](ann, "location.hash.split('/')[2]")
+			for range 2 {
+				for p, who := range map[*page]string{ann: "Ann", ben: "Ben"} {
+					if got := p.signedIn(); got != who {
+						t.Errorf("%s is signed in, and was %s", got, who)
+					}
+					p.goTo("#/groups/" + group)
+					p.until("both are in the ranking", "[...document.querySelectorAll('.ranking .name')].map((name) => name.textContent).join() === 'Ann,Ben'")
+					p.goTo("#/")
+				}
+				h.Stop()
+				h.start()
+			}
+			for _, p := range []*page{ann, ben} {
+				p.ignoreFaults("Failed to load resource") // while the service was away
+				p.ignoreFaults("fetching the script")     // of the worker, for which the certificate counts
+			}
+		})
+	}
+}
+
+// Somebody signs in on a further device by a code, signs the first one out from there, and is asked before a link with a token
+// replaces who is signed in.
+func TestDevices(t *testing.T) {
+	t.Parallel()
+	h := serveHome(t, "--auth.hs256_secret="+secret)
+	printed, stderr, status := testenv.Run(t, "sign-in-code", "--data="+h.dir, "--new", "Ann")
+	if status != 0 {
+		t.Fatal(stderr)
+	}
+	code, _, _ := strings.Cut(printed, " ")
+	base := h.URL + "/"
+	one, other := newFamilyPage(t), newFamilyPage(t)
+	one.open(base)
+	one.until("a code is asked for", "!!document.querySelector('#code')")
+	one.typeIn("#code", strings.ToLower(code))
+	one.click("form:has(#code) .strong")
+	one.until("the code is Ann's", "document.querySelector('.sign-in').innerText.includes('Ann')")
+	one.click(".sign-in form .strong")
+	one.until("Ann is signed in", "document.querySelector('.tabs') !== null")
+	one.goTo("#/me/devices")
+	one.click("main .strong")
+	one.until("a code is there", "!!document.querySelector('[data-code]')")
+	one.checkLayout("devices")
+	one.checkAccess("devices")
+	one.screenshot("devices-390")
+	other.open(base + "#code/" + eval[string](one, "document.querySelector('[data-code]').dataset.code"))
+	other.until("the code is Ann's", "document.querySelector('.sign-in form')?.innerText.includes('Ann') ?? false")
+	other.click(".sign-in form .strong")
+	other.until("Ann is signed in", "document.querySelector('.tabs') !== null")
+	other.goTo("#/me/devices")
+	other.click(".person-actions .button")
+	other.until("one device is left", "document.querySelectorAll('.person').length === 1")
+	one.open(base)
+	one.until("the first one is signed out", "!!document.querySelector('#code')")
+	one.waitForAnswers()
+	one.ignoreFaults("401")
+
+	other.open(base + "?again#token=" + sign(t, "1001", ""))
+	other.until("the page asks", "document.querySelector('.sign-in')?.innerText.includes('1001') ?? false")
+	other.click(".sign-in .strong")
+	if got := other.signedIn(); got != "Ann" {
+		t.Errorf("%s is signed in", got)
+	}
+}
+
+// Two services of one host do not sign each other out.
+func TestServicesOfOneHost(t *testing.T) {
+	t.Parallel()
+	one, other := serveHome(t), serveHome(t)
+	p := newFamilyPage(t)
+	first := one.first()
+	p.enter(first, "Ann")
+	p.enter(other.first(), "Bea")
+	base, _, _ := strings.Cut(first, "#")
+	p.open(base)
+	if got := p.signedIn(); got != "Ann" {
+		t.Errorf("%s is signed in", got)
+	}
+}
+
+// A page of another origin, even one of the same host, can do nothing with the cookie of a session: neither by a form nor by a
+// call.
+func TestForgedRequests(t *testing.T) {
+	t.Parallel()
+	h := serveHome(t)
+	listener := testenv.Must(net.Listen("tcp", net.JoinHostPort(ownAddress(t), "0")))
+	foreign := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<!doctype html><title>another page</title>")
+	}))
+	if err := foreign.Listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	foreign.Listener = listener
+	foreign.Start()
+	t.Cleanup(foreign.Close)
+	p := newFamilyPage(t)
+	first := h.first()
+	p.enter(first, "Ann")
+	base, _, _ := strings.Cut(first, "#")
+	p.open(foreign.URL)
+	p.until("the other page is there", "document.title === 'another page'")
+	const json = "headers: { 'Content-Type': 'application/json' }"
+	for _, attempt := range []string{
+		"fetch('" + base + "v1/session', { method: 'DELETE', body: '{}', credentials: 'include', " + json + " })",
+		"fetch('" + base + "v1/session/token', { method: 'POST', body: '{}', credentials: 'include', mode: 'no-cors' })",
+		"fetch('" + base + "v1/session/token', { method: 'POST', body: '{}', credentials: 'include', " + json + " })",
+	} {
+		if answer, _ := ask[string](p, "(async () => { try { return await (await "+attempt+").text(); } catch { return ''; } })()"); answer != "" {
+			t.Errorf("%s answers %q", attempt, answer)
+		}
+	}
+	eval[any](p, `void document.body.append(Object.assign(document.createElement('form'), { method: 'post', enctype: 'text/plain', action: '`+base+`v1/session/token',
+		innerHTML: '<input name="{" value="}">' }))`)
+	ask[any](p, "document.forms[0].submit()")
+	p.until("the form is refused", "document.body.innerText.includes('forbidden')")
+	p.waitForAnswers()
+	p.ignoreFaults("") // each of these is refused
+	p.open(base)
+	if got := p.signedIn(); got != "Ann" {
+		t.Errorf("%s is signed in", got)
+	}
+}
