@@ -29,7 +29,7 @@ func (a *App) buildHandler(o Options, idKey []byte) (err error) {
 		Cookies:  handlers.Cookies{Name: cookieName(idKey), PublicURL: o.Config.HTTP.PublicURL, BasePath: o.Config.HTTP.BasePath},
 		Cursors:  a.cursors,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews, Holds: a.Holds,
-		Corrections: a.Corrections, Deliveries: a.Deliveries, Erasures: a.Erasure, Audit: a.Audit,
+		Corrections: a.Corrections, Deliveries: a.Deliveries, Erasures: operatedErasure{a.Erasure, a.Sessions}, Audit: a.Audit,
 		Status: state, BucketStates: state, Users: a.newSupport(o), Queue: a.queueLag(),
 		CheckErasures: a.Directory.CheckErasures,
 		Tokens:        o.Verifier, Limits: a.limits, TrustedProxies: o.Config.HTTP.TrustedProxies,

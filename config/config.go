@@ -130,7 +130,7 @@ type Limits struct {
 	UserPerMinute     int `koanf:"user_per_minute" validate:"min=0,max=1000000" doc:"Most calls of a user in a minute; 0: no limit."`
 	AddressPerMinute  int `koanf:"address_per_minute" validate:"min=0,max=10000000" doc:"Most calls of users from an address in a minute; and, counted separately, most calls without a valid token; 0: no limit. Behind a proxy, set http.trusted_proxies; otherwise all of its callers share one limit."`
 	JoinsPerMinute    int `koanf:"joins_per_minute" validate:"min=0,max=1000000" doc:"Most calls in a minute, a backend's included, that try an invite code for a user; 0: no limit."`
-	LoginsPerMinute   int `koanf:"logins_per_minute" validate:"min=0,max=1000000" doc:"Most logins by WeChat from an address in a minute; 0: no limit. Behind a proxy, set http.trusted_proxies."`
+	LoginsPerMinute   int `koanf:"logins_per_minute" validate:"min=0,max=1000000" doc:"Most logins by WeChat, and calls of the page about signing in, from an address in a minute; 0: no limit. Behind a proxy, set http.trusted_proxies."`
 	HidingsPerHour    int `koanf:"hidings_per_hour" validate:"min=0,max=1000000" doc:"How often a user may start or stop hiding from everybody in an hour; 0: no limit."`
 	StreamsPerAddress int `koanf:"streams_per_address" validate:"min=0,max=1000000" doc:"Most open streams from an address, in one process; 0: no limit. A user has at most five."`
 }

@@ -29,7 +29,7 @@ const erasureEffect = "Erases the user and everything that is stored about them;
 	"score, without a name. Exclusions by operators, blocks and hiding by others, declined requests and limits hold again if the " +
 	"user id returns within 365 days. " +
 	"A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found. " +
-	"A fourth erasure of a user id within 24 hours is rate_limited."
+	"A fourth erasure of a user id within 24 hours is rate_limited. The last operator stays while others are there."
 
 var eraseSelf = operation{
 	id:      "eraseSelf",
@@ -37,7 +37,7 @@ var eraseSelf = operation{
 	description: erasureEffect + " Take the user's tokens away as well: with one that is still valid the user comes into being again " +
 		"by the next upload.",
 	status: http.StatusAccepted,
-	errors: []models.Code{models.CodeUserNotFound},
+	errors: []models.Code{models.CodeUserNotFound, models.CodeLastOperator},
 }
 
 type erasureConfirmation struct {
@@ -49,7 +49,7 @@ var eraseUser = operation{
 	summary:     "Erase a user",
 	description: erasureEffect,
 	status:      http.StatusAccepted,
-	errors:      []models.Code{models.CodeUserNotFound},
+	errors:      []models.Code{models.CodeUserNotFound, models.CodeLastOperator},
 }
 
 var eraseUserAsOperator = operation{
@@ -57,7 +57,7 @@ var eraseUserAsOperator = operation{
 	summary:     "Erase a user",
 	description: erasureEffect + " The audit log keeps the reason, which should not name the user.",
 	otherStatus: http.StatusAccepted,
-	errors:      []models.Code{models.CodeUserNotFound},
+	errors:      []models.Code{models.CodeUserNotFound, models.CodeLastOperator},
 }
 
 // newErasure names an erasure that has begun.

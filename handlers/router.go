@@ -183,7 +183,7 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "POST /v1/in/{key}", byKey, received.take, takeFromPhone)
 	register(api, "POST /v1/in", byKey, received.takeByHeader, takeFromPhoneByHeader)
 	programs := &wechatHandlers{c.WeChat, c.Logins, scores}
-	devices := &sessionHandlers{c.Sessions}
+	devices := &sessionHandlers{c.Sessions, c.Logins}
 	register(api, "GET /v1/sign-in", byNobody, devices.how, getSignIn)
 	register(api, "POST /v1/session/code", byCookie, devices.about, describeCode)
 	register(api, "POST /v1/session", byCookie, devices.open, openSession)

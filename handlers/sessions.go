@@ -26,7 +26,10 @@ type SessionService interface {
 }
 
 // sessionHandlers serves signing in and out.
-type sessionHandlers struct{ sessions SessionService }
+type sessionHandlers struct {
+	sessions SessionService
+	limits   LoginLimiter
+}
 
 var getSignIn = operation{
 	id:          "getSignIn",
@@ -61,7 +64,7 @@ var describeCode = operation{
 	summary: "What a code is for",
 	description: "A code for one use or an invitation; small letters, spaces and hyphens don't matter. It changes nothing. " +
 		"After 100 wrong codes within an hour a network is 429.",
-	errors: []models.Code{models.CodeNotFound},
+	errors: []models.Code{models.CodeNotFound, models.CodeUnsupportedMedia},
 }
 
 type codeInput struct {
@@ -81,6 +84,9 @@ type codeAbout struct {
 }
 
 func (h *sessionHandlers) about(ctx context.Context, in *codeInput) (*output[codeAbout], error) {
+	if err := h.limits.TakeLogin(ctx, callerFrom(ctx).address); err != nil {
+		return nil, err
+	}
 	about, err := h.sessions.About(ctx, in.Body.Code, callerFrom(ctx).address)
 	return outputOf(codeAbout{about.Kind, about.New, unlessZero(about.Nickname), unlessZero(about.Group)}, err)
 }
@@ -138,6 +144,9 @@ func (h *sessionHandlers) open(ctx context.Context, in *openSessionInput) (*outp
 		}
 	}
 	caller := callerFrom(ctx)
+	if err := h.limits.TakeLogin(ctx, caller.address); err != nil {
+		return nil, err
+	}
 	opened, err := h.sessions.Open(ctx, sessions.Request{
 		Code: in.Body.Code, Nickname: in.Body.Nickname, Anyway: in.Body.Anyway, Device: in.Body.Device,
 		Address: caller.address, Before: caller.session.key(),
@@ -177,6 +186,9 @@ type sessionToken struct {
 
 func (h *sessionHandlers) token(ctx context.Context, in *sessionTokenInput) (*output[sessionToken], error) {
 	session := callerFrom(ctx).session
+	if err := h.limits.TakeLogin(ctx, callerFrom(ctx).address); err != nil {
+		return nil, err
+	}
 	key := session.key()
 	token, err := h.sessions.Token(ctx, key, in.Body.Scope == "admin")
 	switch {
@@ -202,6 +214,9 @@ type nothing struct{}
 
 func (h *sessionHandlers) end(ctx context.Context, _ *endSessionInput) (*struct{}, error) {
 	session := callerFrom(ctx).session
+	if err := h.limits.TakeLogin(ctx, callerFrom(ctx).address); err != nil {
+		return nil, err
+	}
 	err := h.sessions.End(ctx, session.key())
 	if err == nil {
 		session.forget()
@@ -284,7 +299,7 @@ var makeSignInCodeOfUser = operation{
 	id:          "makeUserSignInCode",
 	summary:     "Make a sign-in code of a user",
 	description: "For somebody who has lost their device. It ends the one before.",
-	status:      http.StatusCreated,
+	otherStatus: http.StatusCreated,
 	errors:      []models.Code{models.CodeUserNotFound, models.CodeNotFound},
 }
 
@@ -329,8 +344,8 @@ var makeCards = operation{
 	summary: "Make people with sign-in codes",
 	description: "Makes new users, each with a code to print on a card, which also lets the user join a group. " +
 		"The setting sign_in.new_per_day does not count them.",
-	status: http.StatusCreated,
-	errors: []models.Code{models.CodeNotFound},
+	otherStatus: http.StatusCreated,
+	errors:      []models.Code{models.CodeNotFound},
 }
 
 type makeCardsInput struct {

@@ -151,9 +151,7 @@ func (p *program) serveApp(ctx context.Context, a *app.App, o app.Options, begin
 		p.greet(cfg, o.Stores.Folder, listener.Addr())
 	}
 	if begins {
-		if err := p.printFirstCode(ctx, a, publicAddress(cfg.HTTP, listener.Addr()), o.Log); err != nil {
-			return errors.Join(err, listener.Close())
-		}
+		p.printFirstCode(ctx, a, publicAddress(cfg.HTTP, listener.Addr()), o.Log)
 	}
 	err = a.Run(ctx, listener)
 	o.Log.Info("stopping")
@@ -176,11 +174,14 @@ func (p *program) greet(cfg config.Config, folder *stores.Folder, at net.Addr) {
 }
 
 // printFirstCode prints the address by which the first user signs in, if there is nobody yet: to the terminal, as a QR code,
-// too, and to the log.
-func (p *program) printFirstCode(ctx context.Context, a *app.App, address string, log *slog.Logger) error {
+// too, and to the log. Without a code the service serves all the same.
+func (p *program) printFirstCode(ctx context.Context, a *app.App, address string, log *slog.Logger) {
 	code, err := a.Sessions.First(ctx)
-	if err != nil || code == "" {
-		return err
+	if err != nil && ctx.Err() == nil {
+		log.Warn("there is no code by which the first user could sign in: start the service again", "error", err)
+	}
+	if code == "" {
+		return
 	}
 	address += "/#code/" + code
 	log.Info("nobody is here yet: whoever opens this address first is the first user, and an operator; it is a secret until then, and ends after a day", "address", address)
@@ -188,7 +189,6 @@ func (p *program) printFirstCode(ctx context.Context, a *app.App, address string
 	if isTerminal(p.stdout) {
 		qrterminal.GenerateHalfBlock(address, qrterminal.L, p.stdout)
 	}
-	return nil
 }
 
 // publicAddress returns the address of the service, as far as the settings tell.

@@ -16,6 +16,9 @@ const (
 	device    audience = "Without a token, by the service's own page."
 )
 
+// open reports whether the operations of an audience need no token.
+func open(by audience) bool { return by == nobody || by == device }
+
 // access is an operation's entry in the authorization matrix.
 type access struct {
 	by audience

@@ -98,7 +98,7 @@ func refusals(operation string, by audience) []role {
 			{who: "nobody", noToken: true, status: 401}, {who: "a user", sub: "<owner>", status: 401}, {who: "everything", sub: "<owner>", scope: all, status: 401},
 		}
 	}
-	if by == nobody || by == device {
+	if open(by) {
 		return nil
 	}
 	list := []role{

@@ -81,8 +81,8 @@ func (s *Service) readRenames(ctx context.Context, all bool) error {
 // other id was erased, what was kept of it holds for the user. The
 // former id is nobody's afterwards: this process knows that at once, others within 2 seconds.
 // Renaming somebody to their own id, and repeating the user's last renaming, changes nothing.
-// CodeUserNotFound if there is no such user, CodeUserExists if somebody has the other id,
-// CodeUnavailable.
+// CodeUserNotFound if there is no such user, CodeUserExists if somebody has the other id, CodeValidationFailed if only
+// signing up makes it, CodeUnavailable.
 func (s *Service) Rename(ctx context.Context, user, to models.UserID) error {
 	if user == to {
 		records, err := s.store.byUser(ctx, []string{string(user)})
@@ -90,6 +90,9 @@ func (s *Service) Rename(ctx context.Context, user, to models.UserID) error {
 			err = errNotStored
 		}
 		return renameError(user, to, err)
+	}
+	if to.SignsUp() {
+		return models.Invalid("body.to", "is an id that only signing up makes")
 	}
 	record, err := s.store.rename(ctx, s.key, user, to)
 	if err != nil {

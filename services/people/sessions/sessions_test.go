@@ -504,6 +504,9 @@ func TestSignedUpIDsAreNotMadeAnew(t *testing.T) {
 				f.Errorf("%s: %v", what, err)
 			}
 		}
+		if err := f.users.Rename(f.Context(), "1001", gone); models.CodeOf(err) != models.CodeValidationFailed {
+			f.Errorf("somebody gets such an id: %v", err)
+		}
 		if rows, err := f.users.Ensure(f.Context(), "u_short", "1001"); err != nil || slices.Contains(rows, 0) {
 			f.Errorf("others are made: %v, %v", rows, err)
 		}
