@@ -71,7 +71,7 @@ func (s session) set(key string, age int) {
 	if path == "" {
 		path = "/"
 	}
-	http.SetCookie(s.c.Writer, &http.Cookie{
+	http.SetCookie(s.c.Writer, &http.Cookie{ //nolint:gosec // at home there is no https, for which alone it would be secure
 		Name: s.name(), Value: key, Path: path, MaxAge: age, Secure: s.secure(), HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	})
 }

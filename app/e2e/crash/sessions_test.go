@@ -39,7 +39,7 @@ func TestSignUpKilledAtEachStep(t *testing.T) {
 			p.Stop()
 			body := fmt.Sprintf(`{"code":%q,"nickname":"Ben","anyway":true}`, group.Code)
 			killed := testenv.ServeFolderUntil(t, step, dir, "--sign_in.join=invited")
-			_, _ = http.Post(killed.URL+"/v1/session", "application/json", strings.NewReader(body)) //nolint:bodyclose,noctx // it is killed
+			_, _ = http.Post(killed.URL+"/v1/session", "application/json", strings.NewReader(body)) //nolint:bodyclose // it is killed
 			killed.Killed()
 			p = testenv.ServeFolder(t, dir, "--sign_in.join=invited")
 			post(t, p.URL, "/v1/session", "", body, &ben)

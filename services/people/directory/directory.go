@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gorm.io/gorm"
-
 	"stepboard/internal/failpoint"
 	"stepboard/internal/reading"
 	"stepboard/models"
@@ -324,24 +322,6 @@ func (s *Service) noteCreated(ctx context.Context, created int, highest models.R
 		s.log.WarnContext(ctx, "the highest row id is stored in Redis later", "error", err)
 	}
 }
-
-// SignUp creates a user, whose id nobody has, with a nickname in the transaction tx, and returns the row. After the commit
-// the caller calls SignedUp. CodeValidationFailed for a bad nickname.
-func (s *Service) SignUp(tx *gorm.DB, user models.UserID, nickname string) (models.RowID, error) {
-	profile, err := normalized(models.Profile{Nickname: nickname})
-	if err != nil {
-		return 0, err
-	}
-	ctx, store, records := tx.Statement.Context, &Store{tx}, make(map[models.UserID]models.Record, 1)
-	if _, err := store.insert(ctx, s.key, []string{string(user)}, records); err != nil {
-		return 0, models.Wrap("create a user", err)
-	}
-	record, err := store.put(ctx, records[user].Row, profile)
-	return record.Row, models.Wrap("store a nickname", err)
-}
-
-// SignedUp counts a user that SignUp has created.
-func (s *Service) SignedUp(ctx context.Context, row models.RowID) { s.noteCreated(ctx, 1, row) }
 
 // Records returns the record of each user, by position, as Describe.
 func (s *Service) Records(ctx context.Context, rows []models.RowID) ([]models.PublicRecord, error) {

@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	// DeviceCodeTTL is how long a code for a further device is valid, and CardTTL the longest that an operator's is.
+	// DeviceCodeTTL is how long a code for a further device is valid.
 	DeviceCodeTTL = 15 * time.Minute
-	CardTTL       = 30 * 24 * time.Hour
+	// CardTTL is how long a code is valid that an operator makes, at most.
+	CardTTL = 30 * 24 * time.Hour
 	// firstCodeTTL is how long the first code of a service is valid.
 	firstCodeTTL = 24 * time.Hour
 	// newPerCode is how many users an invitation makes in an hour.

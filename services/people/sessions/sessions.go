@@ -7,14 +7,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"gorm.io/gorm"
-
 	"stepboard/internal/codes"
 	"stepboard/models"
 	"stepboard/services/people/friends"
 	"stepboard/services/people/groups"
 	"stepboard/services/platform/auth"
-	"stepboard/services/platform/revoked"
 )
 
 const (
@@ -212,16 +209,10 @@ func (s *Service) Operates(ctx context.Context, session int64, user models.UserI
 	}
 }
 
-// EndAll ends all sessions and codes, of a database of which nobody knows what was ended since. One transaction.
+// EndAll ends all sessions and codes, of a database of which nobody knows what was ended since. CodeUnavailable. One
+// transaction.
 func (s *Service) EndAll(ctx context.Context) error {
-	return s.o.Store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		for _, table := range []string{"sessions", "sign_in_codes"} {
-			if _, err := revoked.End(tx, s.now(), table, "key_hash IS NOT NULL"); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return models.Public("end all sessions", s.o.Store.endAll(ctx, s.now()))
 }
 
 // Tidy ends the sessions that were not used for long and the codes whose time is over, deletes old counts, and returns

@@ -127,7 +127,7 @@ func TestFirstCode(t *testing.T) {
 		if joins, err := f.Joins(f.Context()); !joins || err != nil {
 			f.Errorf("nobody may join a service that has begun by a first code: %v, %v", joins, err)
 		}
-		token, err := f.Service.Token(f.Context(), ann.Key, true)
+		token, err := f.Token(f.Context(), ann.Key, true)
 		if err != nil || token.Text != fmt.Sprintf("%s admin %d", ann.Token.User, ann.ID) || !token.Operator {
 			f.Errorf("the token is %+v, %v", token, err)
 		}
@@ -321,7 +321,7 @@ func TestSessions(t *testing.T) {
 		user := ann.Token.User
 		there := func(key string, want bool) {
 			f.Helper()
-			if _, err := f.Service.Token(f.Context(), key, false); (err == nil) != want || !want && models.CodeOf(err) != models.CodeSessionEnded {
+			if _, err := f.Token(f.Context(), key, false); (err == nil) != want || !want && models.CodeOf(err) != models.CodeSessionEnded {
 				f.Errorf("the session is there: %v", err)
 			}
 		}
@@ -369,7 +369,7 @@ func TestOperators(t *testing.T) {
 	each(t, "invited", func(f *fixture) {
 		ann := f.begin()
 		bob := f.open(testenv.Must(f.friends.Invite(f.Context(), ann.Token.User)), "Bob")
-		if _, err := f.Service.Token(f.Context(), bob.Key, true); models.CodeOf(err) != models.CodeForbidden {
+		if _, err := f.Token(f.Context(), bob.Key, true); models.CodeOf(err) != models.CodeForbidden {
 			f.Errorf("Bob gets a token of scope admin: %v", err)
 		}
 		if err := f.RemoveOperator(f.Context(), ann.Token.User, false); models.CodeOf(err) != models.CodeLastOperator {
@@ -472,11 +472,11 @@ func TestNothingIsRevived(t *testing.T) {
 				f.Fatal(err)
 			}
 			for _, o := range []sessions.Opened{bob, cat, second} {
-				if _, err := f.Service.Token(f.Context(), o.Key, false); models.CodeOf(err) != models.CodeSessionEnded {
+				if _, err := f.Token(f.Context(), o.Key, false); models.CodeOf(err) != models.CodeSessionEnded {
 					f.Errorf("the session of %s is back: %v", o.Nickname, err)
 				}
 			}
-			if _, err := f.Service.Token(f.Context(), ann.Key, true); err != nil {
+			if _, err := f.Token(f.Context(), ann.Key, true); err != nil {
 				f.Errorf("Ann's session is gone: %v", err)
 			}
 			for _, code := range []string{used.Text, *family.InviteCode, friendCode} {

@@ -84,6 +84,18 @@ func (s *Store) end(ctx context.Context, now time.Time, condition string, args .
 	return n, err
 }
 
+// endAll ends all sessions and codes.
+func (s *Store) endAll(ctx context.Context, now time.Time) error {
+	return s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		for _, table := range []string{"sessions", "sign_in_codes"} {
+			if _, err := revoked.End(tx, now, table, "key_hash IS NOT NULL"); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // operates reports whether a session that was used since a moment is there, of a user who is an operator.
 func (s *Store) operates(ctx context.Context, session int64, user models.UserID, since time.Time) (found bool, err error) {
 	err = s.db.WithContext(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM sessions s JOIN users u ON u.user_id = s.user_id
