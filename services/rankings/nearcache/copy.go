@@ -2,6 +2,7 @@ package nearcache
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -117,7 +118,9 @@ func (c *Cache) runCopies(ctx context.Context) {
 //
 // What the page shows was in the stream when it was read. So the newest entry of that
 // moment must be read by following the stream, before or later. Otherwise Redis has lost
-// it, and the page shows what is no longer there.
+// it, and the page shows what is no longer there. Nor may it be older than an entry that was
+// known before, such as from the page before: whom that entry had raised ahead of that page is
+// on no page, and is now back among those whom that page has passed.
 func (c *Cache) copyPage(ctx context.Context, job *copying) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -127,7 +130,7 @@ func (c *Cache) copyPage(ctx context.Context, job *copying) (more bool, err erro
 		s.Unlock()
 		return false, nil
 	}
-	from := s.last
+	known := slices.MaxFunc(slices.AppendSeq([]string{s.last}, maps.Keys(s.expected)), compareIDs)
 	s.Unlock()
 
 	entries, newest, more, err := c.readPage(ctx, job)
@@ -137,7 +140,7 @@ func (c *Cache) copyPage(ctx context.Context, job *copying) (more bool, err erro
 		return false, err
 	}
 	_, err = s.expect(newest, c.o.Elapsed())
-	if err == nil && before(newest, from) {
+	if err == nil && compareIDs(newest, known) < 0 {
 		err = changes.ErrLost // Redis went back to an earlier state
 	}
 	if err != nil {

@@ -54,13 +54,12 @@ type part struct {
 	copying *copying
 }
 
-// before reports whether an entry of a stream was added before another one. Ids, such as
-// 1763600000000-0, rise.
-func before(a, b string) bool {
+// compareIDs compares the ids of two entries of a stream, such as 1763600000000-0, which rise.
+func compareIDs(a, b string) int {
 	aMilli, aSequence, _ := strings.Cut(a, "-")
 	bMilli, bSequence, _ := strings.Cut(b, "-")
 	return cmp.Or(cmp.Compare(len(aMilli), len(bMilli)), cmp.Compare(aMilli, bMilli),
-		cmp.Compare(len(aSequence), len(bSequence)), cmp.Compare(aSequence, bSequence)) < 0
+		cmp.Compare(len(aSequence), len(bSequence)), cmp.Compare(aSequence, bSequence))
 }
 
 // Begin begins to follow the stream after an entry, and to copy its parts.
@@ -87,7 +86,7 @@ func (s *stream) Apply(page changes.Page[board.Change], sent time.Time) error {
 	}
 	s.last = page.Last.ID
 	for id, noted := range s.expected {
-		if !before(s.last, id) || page.Complete && noted.Before(sent) {
+		if compareIDs(id, s.last) <= 0 || page.Complete && noted.Before(sent) {
 			return changes.ErrLost
 		}
 	}
@@ -133,7 +132,7 @@ func (s *stream) expect(id string, now time.Time) (read bool, err error) {
 	switch {
 	case s.read[id] || s.earlier[id]:
 		return true, nil
-	case id == "" || !before(s.last, id):
+	case id == "" || compareIDs(id, s.last) <= 0:
 		return false, changes.ErrLost
 	}
 	if _, ok := s.expected[id]; !ok {
@@ -144,7 +143,7 @@ func (s *stream) expect(id string, now time.Time) (read bool, err error) {
 
 // finish sets copied if the stream was read up to the end of the copy.
 func (p *part) finish() {
-	if job := p.copying; job != nil && job.ends != "" && !before(p.stream.last, job.ends) {
+	if job := p.copying; job != nil && job.ends != "" && compareIDs(job.ends, p.stream.last) <= 0 {
 		p.copying = nil
 		p.copied.Store(true)
 	}
