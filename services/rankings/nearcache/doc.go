@@ -28,9 +28,10 @@
 // each page and each own write comes with the id of the stream's newest entry at that moment. If
 // the stream goes on without it, or a later page comes with an older one, the shard's copy is
 // emptied and made again. A reset has the same effect for one bucket. Users who were lowered are
-// removed and read again, in the same way. Between the loss and the next read of the stream, a
-// copy may have acknowledged scores that Redis has lost. An isolated master that a process still
-// reaches proves nothing about writes to its successor; reading it directly has the same limit.
+// removed and read again, in the same way. Until the first read of the stream after the loss, and
+// after the reply to the process's own write, a copy may have acknowledged scores that Redis has
+// lost. An isolated master that a process still reaches proves nothing about writes to its
+// successor; reading it directly has the same limit.
 //
 // Streams of one server are read in one pipeline, apart from those of other servers, so a server
 // that hangs holds up only its own.

@@ -29,6 +29,7 @@ type model struct {
 	buckets   []*models.Bucket // the first is current, the second the next
 	processes []*process
 	history   map[string][]state // by bucket and user
+	losses    int                // how often the server lost what it had acknowledged
 	depth     int
 	answers   int
 	windows   int
@@ -45,6 +46,8 @@ type written struct {
 	bucket *models.Bucket
 	models.Entry
 	at time.Time
+	// lost reports that the server had a loss before the process learned that it had written.
+	lost bool
 }
 
 // state is a composite that the server had from a moment on.
@@ -130,10 +133,12 @@ func (m *model) step() {
 func (m *model) fault() {
 	switch m.random.IntN(13) {
 	case 0, 1, 2, 3:
+		m.losses++
 		m.server.becomes(m.replica) // a failover, which loses what the replica lacks
 	case 4, 5:
 		m.server.trim(m.random.IntN(3))
 	case 6:
+		m.losses++
 		m.server.flush()
 	case 7, 8:
 		m.server.lower(m.buckets[m.random.IntN(2)], m.user())
@@ -157,11 +162,11 @@ func (m *model) write(p *process) {
 	}
 	w := written{bucket: m.buckets[m.random.IntN(2)]}
 	w.Entry = models.Entry{User: m.user(), Composite: models.Composite(1 + m.random.IntN(1000))}
-	newest := m.server.raise(w.bucket, w.Entry)
+	newest, losses := m.server.raise(w.bucket, w.Entry), m.losses
 	m.note()
 	m.steps(m.random.IntN(2))
 	p.cache.Written(w.bucket, w.bucket.Shard(w.User), newest, []models.Entry{w.Entry})
-	w.at = m.clock.Now()
+	w.at, w.lost = m.clock.Now(), m.losses != losses
 	p.own = append(p.own, w)
 }
 
@@ -250,6 +255,9 @@ func (m *model) check(p *process, b *models.Bucket, user models.RowID, composite
 		if w.bucket == b && w.User == user {
 			since, _ := m.between(b, user, w.at)
 			least = max(least, min(w.Composite, since)) // unless it was lost or lowered
+			if w.lost && !w.at.Before(asOf) {
+				most = max(most, w.Composite) // no later read of the stream has shown the loss
+			}
 		}
 	}
 	if composite < least || composite > most {
