@@ -18,6 +18,7 @@ func tags() []*huma.Tag {
 		{Name: "Competitions", Description: "Competitions, in which groups are the teams. With a user's token."},
 		{Name: "Profile", Description: "How others see oneself, and what one is told of. With a user's token."},
 		{Name: "Phones", Description: "Calls of apps that send steps. With the key of an upload address, and no token."},
+		{Name: "Signing in", Description: "How people sign in on the page without an app. The page makes these calls; the cookie of a session is read by those that say so."},
 		{Name: "WeChat", Description: "Calls of mini programs of WeChat, which need no backend. The first one gives a user's token."},
 		{Name: "Backends", Description: "Calls of the app's own backend. With a token of scope `service`."},
 		{Name: "Operators", Description: "Calls of those who run the service. With a token of scope `admin`."},
@@ -30,6 +31,8 @@ func tagOf(path string, by audience) string {
 	switch {
 	case by == byKey:
 		return "Phones"
+	case noun == "session" || noun == "sign-in" || noun == "me" && strings.Contains(path, "/sessions"):
+		return "Signing in"
 	case noun == "wechat":
 		return "WeChat"
 	case by == byService, by == byManager:

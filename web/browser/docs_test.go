@@ -27,7 +27,7 @@ func (p *page) commands() []command {
 	p.t.Helper()
 	eval[any](p, "document.querySelectorAll('details').forEach((call) => { call.open = true; })")
 	p.until("every call is open", "document.querySelectorAll('.command').length === document.querySelectorAll('details').length")
-	list := eval[[]command](p, `[...document.querySelectorAll('section:not([data-group=Phones], [data-group=WeChat], [data-group=Backends], [data-group=Operators]) > details')].map((call) => ({
+	list := eval[[]command](p, `[...document.querySelectorAll('section:not([data-group=Phones], [data-group="Signing in"], [data-group=WeChat], [data-group=Backends], [data-group=Operators]) > details')].map((call) => ({
 		Call: call.id, Method: call.querySelector('.method').textContent, Path: call.querySelector('h3 code').textContent,
 		Text: call.querySelector('.command').textContent,
 	}))`)
@@ -75,7 +75,7 @@ func TestDocs(t *testing.T) {
 	p.open(testenv.Demo(t).URL + "/docs#uploadScores")
 	p.until("the call of the link is open", "document.querySelector('#uploadScores .command') !== null")
 	groups := eval[string](p, "[...document.querySelectorAll('section h2')].map((e) => e.textContent).join(' ')")
-	if !strings.HasPrefix(groups, "Rankings Uploads ") || !strings.HasSuffix(groups, " Phones WeChat Backends Operators Errors") {
+	if !strings.HasPrefix(groups, "Rankings Uploads ") || !strings.HasSuffix(groups, " Phones Signing in WeChat Backends Operators Errors") {
 		t.Errorf("the reference shows the groups %s", groups)
 	}
 	if intro := eval[string](p, "document.querySelector('main').innerText"); !strings.Contains(intro, "stepboard token --user") {

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/cdproto/security"
@@ -68,6 +69,17 @@ func (h *home) first() (address string) {
 	return address
 }
 
+// pairs is held while a test opens two windows: no two tests wait for each other's second one.
+var pairs sync.Mutex
+
+// newFamily opens two windows.
+func newFamily(t *testing.T) (one, other *page) {
+	t.Helper()
+	pairs.Lock()
+	defer pairs.Unlock()
+	return newFamilyPage(t), newFamilyPage(t)
+}
+
 // newFamilyPage opens a window that takes the certificates of tests.
 func newFamilyPage(t *testing.T) *page {
 	t.Helper()
@@ -109,7 +121,7 @@ func TestFamily(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := serveHome(t, flags...)
-			ann, ben := newFamilyPage(t), newFamilyPage(t)
+			ann, ben := newFamily(t)
 			ann.enter(h.first(), "Ann")
 			ann.goTo("#/groups")
 			ann.set("#group-name", "Family")
@@ -161,7 +173,7 @@ func TestDevices(t *testing.T) {
 	}
 	code, _, _ := strings.Cut(printed, " ")
 	base := h.URL + "/"
-	one, other := newFamilyPage(t), newFamilyPage(t)
+	one, other := newFamily(t)
 	one.open(base)
 	one.until("a code is asked for", "!!document.querySelector('#code')")
 	one.typeIn("#code", strings.ToLower(code))

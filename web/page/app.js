@@ -16,9 +16,7 @@ import {
 import { locale, setLocale, stripBidi, t } from './i18n.js';
 import {
   decode,
-  endSession,
   isDemo,
-  keepSession,
   keptSession,
   onHandedOverToken,
   openedToken,
@@ -26,14 +24,15 @@ import {
   userOf,
 } from './session.js';
 import { forgetKept, keptForDemo, KeptRanking } from './offline.js';
-import { assetOf, pushKey, read } from './storage.js';
+import { assetOf, forget, pushKey, read, sessionKey } from './storage.js';
 import { Today } from './today.js';
 import { html, render, useCallback, useEffect, useRef, useState } from './view.js';
 
 const toastTime = 4500;
 
-const SignIn = lazy(() => import('./sign-in.js').then((module) => module.SignIn));
-const Offer = lazy(() => import('./sign-in.js').then((module) => module.Offer));
+const importSignIn = () => import('./sign-in.js');
+const SignIn = lazy(() => importSignIn().then((module) => module.SignIn));
+const Offer = lazy(() => importSignIn().then((module) => module.Offer));
 
 // Screens by the first part of the address. The rest is their prop path.
 const screens = {
@@ -304,7 +303,6 @@ function useSession() {
     setSignedIn(loginOf(newToken));
   };
   const signInBySession = (user) => {
-    keepSession(user);
     setRefused(false);
     setSignedIn(sessionOf(user));
   };
@@ -314,8 +312,8 @@ function useSession() {
       return;
     }
     if (current?.bySession) {
-      keepSession(null);
-      endSession();
+      forget(sessionKey);
+      importSignIn().then(({ endSession }) => endSession());
     }
     setSignedIn(null);
   };
@@ -332,7 +330,7 @@ function useSession() {
       if (isDemo) {
         load();
       } else {
-        if (current.bySession) keepSession(null);
+        if (current.bySession) forget(sessionKey);
         setSignedIn(null);
         setRefused(true);
       }

@@ -1,6 +1,6 @@
 // Who is signed in: by a session or by a token from the address or a form, and the people of the demo.
 import { clientOf, fetchJSON, pollInterval, wait } from './data.js';
-import { forget, read, sessionKey, store } from './storage.js';
+import { read, sessionKey } from './storage.js';
 import { useCallback, useEffect, useRef, useState } from './view.js';
 
 export const isDemo = document.documentElement.hasAttribute('data-demo');
@@ -63,16 +63,6 @@ export function keptSession() {
     return null; // it is not the page's
   }
 }
-
-// keepSession notes who is signed in by a session; null for nobody.
-export function keepSession(user) {
-  if (user) store(sessionKey, JSON.stringify(user));
-  else forget(sessionKey);
-}
-
-// endSession signs this device out at the service. Without a connection the session ends when it is not used for long.
-export const endSession = () =>
-  fetchJSON(null, '/v1/session', { method: 'DELETE', body: {} }).catch(() => {});
 
 // userOf returns the user of a token. It does not verify the token: only the
 // service can.

@@ -2,11 +2,15 @@
 import { fetchJSON, useFetch } from './data.js';
 import { errorText, LanguageButton, Skeleton } from './components.js';
 import { addTexts, stripBidi, t, tRich } from './i18n.js';
-import { assetOf } from './storage.js';
+import { assetOf, sessionKey, store } from './storage.js';
 import { texts } from './translations-sign-in.js';
 import { html, useEffect, useState } from './view.js';
 
 addTexts(texts);
+
+// endSession signs this device out at the service. Without a connection the session ends when it is not used for long.
+export const endSession = () =>
+  fetchJSON(null, '/v1/session', { method: 'DELETE', body: {} }).catch(() => {});
 
 // The address of the app's login (page.login_url), or nothing.
 const { login, folder, codes } = document.documentElement.dataset;
@@ -170,7 +174,9 @@ function CodeSignIn({ path, join, signInBySession }) {
       const body = { code, time_zone: timeZone, ...(nickname && { nickname, anyway }) };
       const opened = await fetchJSON(null, '/v1/session', { method: 'POST', body });
       if (given) location.replace('#/');
-      signInBySession({ user_id: opened.user_id, nickname: opened.nickname });
+      const user = { user_id: opened.user_id, nickname: opened.nickname };
+      store(sessionKey, JSON.stringify(user));
+      signInBySession(user);
     } catch (error) {
       setWrong(error);
       setBusy(false);

@@ -571,7 +571,7 @@ export interface paths {
         post?: never;
         /**
          * Erase a user
-         * @description Erases the user and everything that is stored about them; it can't be undone. From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it after that has none of the scores and friends of before. The rest goes within about two minutes. Archived rankings keep the score, without a name. Exclusions by operators, blocks and hiding by others, declined requests and limits hold again if the user id returns within 365 days. A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found. A fourth erasure of a user id within 24 hours is rate_limited. The audit log keeps the reason, which should not name the user.
+         * @description Erases the user and everything that is stored about them; it can't be undone. From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it after that has none of the scores and friends of before. The rest goes within about two minutes. Archived rankings keep the score, without a name. Exclusions by operators, blocks and hiding by others, declined requests and limits hold again if the user id returns within 365 days. A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found. A fourth erasure of a user id within 24 hours is rate_limited. The last operator stays while others are there. The audit log keeps the reason, which should not name the user.
          *
          *     With a token of scope admin.
          */
@@ -1765,7 +1765,7 @@ export interface paths {
         post?: never;
         /**
          * Erase oneself
-         * @description Erases the user and everything that is stored about them; it can't be undone. From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it after that has none of the scores and friends of before. The rest goes within about two minutes. Archived rankings keep the score, without a name. Exclusions by operators, blocks and hiding by others, declined requests and limits hold again if the user id returns within 365 days. A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found. A fourth erasure of a user id within 24 hours is rate_limited. Take the user's tokens away as well: with one that is still valid the user comes into being again by the next upload.
+         * @description Erases the user and everything that is stored about them; it can't be undone. From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it after that has none of the scores and friends of before. The rest goes within about two minutes. Archived rankings keep the score, without a name. Exclusions by operators, blocks and hiding by others, declined requests and limits hold again if the user id returns within 365 days. A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found. A fourth erasure of a user id within 24 hours is rate_limited. The last operator stays while others are there. Take the user's tokens away as well: with one that is still valid the user comes into being again by the next upload.
          *
          *     With a user's token; with a service token on behalf of ?user_id=.
          */
@@ -2171,7 +2171,7 @@ export interface paths {
         post?: never;
         /**
          * Erase a user
-         * @description Erases the user and everything that is stored about them; it can't be undone. From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it after that has none of the scores and friends of before. The rest goes within about two minutes. Archived rankings keep the score, without a name. Exclusions by operators, blocks and hiding by others, declined requests and limits hold again if the user id returns within 365 days. A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found. A fourth erasure of a user id within 24 hours is rate_limited.
+         * @description Erases the user and everything that is stored about them; it can't be undone. From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it after that has none of the scores and friends of before. The rest goes within about two minutes. Archived rankings keep the score, without a name. Exclusions by operators, blocks and hiding by others, declined requests and limits hold again if the user id returns within 365 days. A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found. A fourth erasure of a user id within 24 hours is rate_limited. The last operator stays while others are there.
          *
          *     With a token of scope service.
          */
@@ -7428,6 +7428,15 @@ export interface operations {
             };
         };
         responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CardList"];
+                };
+            };
             /** @description Created */
             201: {
                 headers: {
@@ -7594,6 +7603,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["UserNotFound"];
             408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["LastOperator"];
             413: components["responses"]["BodyTooLarge"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
@@ -7733,6 +7743,15 @@ export interface operations {
             };
         };
         responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInCode"];
+                };
+            };
             /** @description Created */
             201: {
                 headers: {
@@ -10162,6 +10181,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["UserNotFound"];
             408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["LastOperator"];
             413: components["responses"]["BodyTooLarge"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
@@ -10855,6 +10875,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             408: components["responses"]["RequestTimeout"];
             413: components["responses"]["BodyTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
@@ -10986,6 +11007,7 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["UserNotFound"];
+            409: components["responses"]["LastOperator"];
             422: components["responses"]["ValidationFailed"];
             429: components["responses"]["RateLimited"];
             500: components["responses"]["Internal"];
