@@ -41,7 +41,7 @@ func (p *program) backupsCommand() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&from, "from", "", "where the database was copied to (default backup.to)")
-	cmd.AddCommand(p.backupsBeginCommand())
+	cmd.AddCommand(p.withSettings(p.backupsBeginCommand()))
 	return cmd
 }
 

@@ -182,7 +182,8 @@ func TestMove(t *testing.T) {
 		return
 	}
 	args := []string{"move", "--data=" + dir, "--redis.addrs=" + servers.Config.Redis.Addrs[0], "--redis.key_prefix=" + servers.Config.Redis.KeyPrefix,
-		"--postgres.dsn=" + servers.Config.Postgres.DSN, "--clock.offset=" + time.Until(servers.Clock.Now()).Round(time.Second).String()}
+		"--postgres.dsn=" + servers.Config.Postgres.DSN, // The process's clock is not before the test's, whose hour has just begun.
+		"--clock.offset=" + (time.Until(servers.Clock.Now()).Round(time.Second) + time.Second).String()}
 	if out := mustRun(t, args...); !strings.Contains(out, " are in ") || !strings.Contains(out, "without data.dir") {
 		t.Errorf("move prints %s", out)
 	}

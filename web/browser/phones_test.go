@@ -2,6 +2,7 @@ package browser
 
 import (
 	"bytes"
+	"image"
 	"image/png"
 	"os/exec"
 	"regexp"
@@ -77,9 +78,18 @@ func (p *page) readQR() string {
 	p.t.Helper()
 	eval[any](p, "document.querySelector('.qr').scrollIntoView({ block: 'center' })")
 	p.waitForAnimations()
-	shot := testenv.Must(chromedp.Run(p.ctx, chromedp.CaptureScreenshot()))
-	bitmap := testenv.Must(gozxing.NewBinaryBitmapFromImage(testenv.Must(png.Decode(bytes.NewReader(shot)))))
-	found, err := qrcode.NewQRCodeReader().Decode(bitmap, map[gozxing.DecodeHintType]any{gozxing.DecodeHintType_TRY_HARDER: true})
+	shot := testenv.Must(png.Decode(bytes.NewReader(testenv.Must(chromedp.Run(p.ctx, chromedp.CaptureScreenshot())))))
+	// Of the whole screen the reader now and then finds no code.
+	at := eval[struct{ Left, Top, Right, Bottom, Scale float64 }](p, `(() => {
+		const { left, top, right, bottom } = document.querySelector('.qr').getBoundingClientRect();
+		return { left, top, right, bottom, scale: devicePixelRatio };
+	})()`)
+	code := shot.(interface {
+		SubImage(image.Rectangle) image.Image
+	}).SubImage(image.Rect(
+		int(at.Left*at.Scale), int(at.Top*at.Scale), int(at.Right*at.Scale), int(at.Bottom*at.Scale)))
+	bitmap := testenv.Must(gozxing.NewBinaryBitmapFromImage(code))
+	found, err := qrcode.NewQRCodeReader().Decode(bitmap, map[gozxing.DecodeHintType]any{gozxing.DecodeHintType_PURE_BARCODE: true})
 	p.must(err)
 	return found.GetText()
 }
