@@ -94,7 +94,7 @@ func (p *page) enter(address, name string) {
 	p.t.Helper()
 	p.open(address)
 	p.until("a name is asked for", "!!document.querySelector('#name')")
-	p.typeIn("#name", name)
+	p.set("#name", name)
 	p.click("form:has(#name) .strong")
 	p.until(name+" is signed in", "document.querySelector('.tabs') !== null")
 }
@@ -176,7 +176,7 @@ func TestDevices(t *testing.T) {
 	one, other := newFamily(t)
 	one.open(base)
 	one.until("a code is asked for", "!!document.querySelector('#code')")
-	one.typeIn("#code", strings.ToLower(code))
+	one.set("#code", strings.ToLower(code))
 	one.click("form:has(#code) .strong")
 	one.until("the code is Ann's", "document.querySelector('.sign-in').innerText.includes('Ann')")
 	one.click(".sign-in form .strong")
