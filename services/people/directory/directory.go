@@ -112,8 +112,10 @@ func (s *Service) FindOne(ctx context.Context, user models.UserID) (models.RowID
 // signing up makes, if there is no such user.
 func (s *Service) Ensure(ctx context.Context, users ...models.UserID) ([]models.RowID, error) {
 	rows, err := s.resolveAll(ctx, users, true)
-	if at := slices.Index(rows, 0); err == nil && at >= 0 {
-		return nil, errGone(users[at])
+	for i, row := range rows {
+		if row == 0 && err == nil && users[i].SignsUp() {
+			return nil, errGone(users[i])
+		}
 	}
 	return rows, err
 }
