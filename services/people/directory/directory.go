@@ -112,9 +112,9 @@ func (s *Service) FindOne(ctx context.Context, user models.UserID) (models.RowID
 // signing up makes, if there is no such user.
 func (s *Service) Ensure(ctx context.Context, users ...models.UserID) ([]models.RowID, error) {
 	rows, err := s.resolveAll(ctx, users, true)
-	for i, row := range rows {
-		if row == 0 && err == nil && users[i].SignsUp() {
-			return nil, errGone(users[i])
+	for i, user := range users {
+		if err == nil && user.SignsUp() && rows[i] == 0 {
+			return nil, errGone(user)
 		}
 	}
 	return rows, err
