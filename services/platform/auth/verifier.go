@@ -120,7 +120,7 @@ func (v *Verifier) Close() { v.cache.StopAllGoroutines() }
 type claims struct {
 	jwt.RegisteredClaims
 	Scope string `json:"scope"`
-	// Session is the id of a session of this service.
+	// Session is the id of a session of this service, or of somebody else's.
 	Session string `json:"sid,omitzero"`
 }
 
@@ -269,11 +269,8 @@ func (v *Verifier) callerOf(c *claims) (*Caller, error) {
 		Admin:   slices.Contains(scopes, ScopeAdmin),
 		Expires: c.ExpiresAt.Add(v.config.Leeway),
 	}
-	if c.Session != "" {
-		session, err := strconv.ParseInt(c.Session, 10, 64)
-		if err != nil || session <= 0 {
-			return nil, Unauthenticated("the token's sid is not that of a session", err)
-		}
+	// Tokens of identity providers have a sid, too, in another form.
+	if session, err := strconv.ParseInt(c.Session, 10, 64); err == nil && session > 0 {
 		caller.Session = session
 	}
 	user, err := models.ParseUserID(c.Subject)
