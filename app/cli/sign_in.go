@@ -16,7 +16,7 @@ import (
 	"stepboard/services/people/sessions"
 )
 
-// signInCode is what the command sign-in-code was told.
+// signInCode has the flags of the command sign-in-code.
 type signInCode struct {
 	user, group, actor string
 	isNew, operator    bool

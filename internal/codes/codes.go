@@ -75,8 +75,8 @@ type Limiter interface {
 	TakeJoin(ctx context.Context, user models.UserID) error
 }
 
-// Try counts a try of an invitation by a user. It returns the code as Parse does. CodeRateLimited if the user has tried too many, whether or not
-// they were right; ErrNoCode for a text that New never returns.
+// Try counts a try of an invitation by a user. It returns the code as Parse does. CodeRateLimited if the user has tried
+// too many, whether or not they were right; ErrNoCode for a text that New never returns.
 func Try(ctx context.Context, limiter Limiter, user models.UserID, text string) (code string, err error) {
 	if err := limiter.TakeJoin(ctx, user); err != nil {
 		return "", err

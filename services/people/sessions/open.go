@@ -293,10 +293,16 @@ func (s *Service) MakeCode(ctx context.Context, user models.UserID, ttl time.Dur
 	if row == 0 {
 		return Code{}, models.Errorf(models.CodeUserNotFound, "there is no user %s", user)
 	}
-	text := codes.NewShort()
-	code := models.SignInCode{KeyHash: codes.HashOf(text), User: &row, CreatedAt: s.now(), EndsAt: s.now().Add(ttl)}
+	text, code := s.newCode(ttl)
+	code.User = &row
 	err = s.o.Store.putCode(ctx, &code)
-	return Code{Text: codes.Shown(text), User: user, Expires: code.EndsAt}, models.Public("make a sign-in code", err)
+	return Code{Text: text, User: user, Expires: code.EndsAt}, models.Public("make a sign-in code", err)
+}
+
+// newCode returns a new code for one use, as it is shown and as it is stored, of nobody.
+func (s *Service) newCode(ttl time.Duration) (shown string, code models.SignInCode) {
+	text, now := codes.NewShort(), s.now()
+	return codes.Shown(text), models.SignInCode{KeyHash: codes.HashOf(text), CreatedAt: now, EndsAt: now.Add(ttl)}
 }
 
 func checkTTL(ttl time.Duration) error {
@@ -334,13 +340,13 @@ func (s *Service) MakeCards(ctx context.Context, names []string, group models.Gr
 	}
 	cards := make([]Code, len(users))
 	for i, user := range users {
-		text, now := codes.NewShort(), s.now()
-		code := models.SignInCode{KeyHash: codes.HashOf(text), Group: joins, CreatedAt: now, EndsAt: now.Add(ttl)}
+		text, code := s.newCode(ttl)
+		code.Group = joins
 		if err := s.o.Store.makeCard(ctx, user, &code); err != nil {
 			return nil, models.Public("make cards", err)
 		}
 		s.o.Directory.SignedUp(ctx, *code.User)
-		cards[i] = Code{codes.Shown(text), user.id, user.nickname, code.EndsAt}
+		cards[i] = Code{text, user.id, user.nickname, code.EndsAt}
 	}
 	return cards, nil
 }
@@ -351,10 +357,10 @@ func (s *Service) First(ctx context.Context) (text string, err error) {
 	if s.o.Sign == nil {
 		return "", nil
 	}
-	text = codes.NewShort()
-	made, err := s.o.Store.putFirst(ctx, &models.SignInCode{KeyHash: codes.HashOf(text), CreatedAt: s.now(), EndsAt: s.now().Add(firstCodeTTL)})
+	text, code := s.newCode(firstCodeTTL)
+	made, err := s.o.Store.putFirst(ctx, &code)
 	if err != nil || !made {
 		return "", models.Public("make the first code", err)
 	}
-	return codes.Shown(text), nil
+	return text, nil
 }

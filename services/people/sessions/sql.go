@@ -37,8 +37,12 @@ type newUser struct {
 	nickname string
 }
 
-func (u newUser) signUp(tx *gorm.DB) (models.RowID, error) {
-	return u.signer.SignUp(tx, u.id, u.nickname)
+// signUp creates the user in a transaction, sets the row in came, and stores that.
+func (u newUser) signUp(tx *gorm.DB, came *models.Newcomer) (err error) {
+	if came.User, err = u.signer.SignUp(tx, u.id, u.nickname); err != nil {
+		return err
+	}
+	return models.Wrap("store who has signed up", tx.Create(came).Error)
 }
 
 // foundSession is a session and its user.
@@ -200,13 +204,11 @@ func (s *Store) openFirst(ctx context.Context, hash []byte, user newUser, sessio
 		if err := use(tx, hash, session.CreatedAt); err != nil {
 			return err
 		}
-		var err error
-		if session.User, err = user.signUp(tx); err != nil {
+		came := models.Newcomer{CreatedAt: session.CreatedAt}
+		if err := user.signUp(tx, &came); err != nil {
 			return err
 		}
-		if err := tx.Create(&models.Newcomer{User: session.User, CreatedAt: session.CreatedAt}).Error; err != nil {
-			return fmt.Errorf("store who has signed up: %w", err)
-		}
+		session.User = came.User
 		if err := addOperator(tx, session.User, "the first code", session.CreatedAt); err != nil {
 			return err
 		}
@@ -254,25 +256,18 @@ func (s *Store) signUp(ctx context.Context, user newUser, came *models.Newcomer,
 				return limited("too many people have joined", came.CreatedAt, bound.period)
 			}
 		}
-		var err error
-		if came.User, err = user.signUp(tx); err != nil {
-			return err
-		}
-		return models.Wrap("store who has signed up", tx.Create(came).Error)
+		return user.signUp(tx, came)
 	})
 }
 
 // makeCard creates a user, and stores a code of theirs.
 func (s *Store) makeCard(ctx context.Context, user newUser, code *models.SignInCode) error {
 	return s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		row, err := user.signUp(tx)
-		if err != nil {
+		came := models.Newcomer{CreatedAt: code.CreatedAt}
+		if err := user.signUp(tx, &came); err != nil {
 			return err
 		}
-		code.User = &row
-		if err := tx.Create(&models.Newcomer{User: row, CreatedAt: code.CreatedAt}).Error; err != nil {
-			return fmt.Errorf("store who has signed up: %w", err)
-		}
+		code.User = &came.User
 		return models.Wrap("store a code", tx.Create(code).Error)
 	})
 }
