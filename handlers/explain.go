@@ -129,7 +129,7 @@ func (h *explanationHandlers) ofUser(ctx context.Context, in *explainUserInput) 
 	case err != nil:
 		return nil, err
 	case !e.Exists:
-		return nil, models.Errorf(models.CodeUserNotFound, "there is no user %s", in.ID)
+		return nil, models.NoUser(in.ID)
 	}
 	answer := explanationOf(in.Board, e)
 	if e.Correction != nil {

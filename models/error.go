@@ -109,6 +109,11 @@ func Invalid(location, message string) *Error {
 	}
 }
 
+// NoUser returns the error about a user who does not exist.
+func NoUser(user UserID) *Error {
+	return Errorf(CodeUserNotFound, "there is no user %s", user)
+}
+
 // EventNotOpen returns the error of an increment that an event does not take at its time.
 func EventNotOpen(board string, start, end time.Time) *Error {
 	return Errorf(CodeEventNotOpen, "%s takes increments from %s to %s", board,

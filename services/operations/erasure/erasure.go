@@ -87,7 +87,7 @@ func (s *Service) begin(ctx context.Context, user models.UserID, dryRun bool, li
 	}
 	e, err := s.o.Store.begin(ctx, user, secret, s.now(), limit, dryRun)
 	if errors.Is(err, errNotStored) {
-		return models.Erasure{}, errNoUser(user)
+		return models.Erasure{}, models.NoUser(user)
 	}
 	if err != nil {
 		return models.Erasure{}, models.Public("erase a user", err)
@@ -98,10 +98,6 @@ func (s *Service) begin(ctx context.Context, user models.UserID, dryRun bool, li
 	failpoint.Hit("erasure.begun")
 	s.o.Directory.Forget(context.WithoutCancel(ctx), user, e.Row)
 	return e, nil
-}
-
-func errNoUser(user models.UserID) error {
-	return models.Errorf(models.CodeUserNotFound, "there is no user %s", user)
 }
 
 func (s *Service) now() time.Time { return models.TimestampOf(s.o.Clock()).Time() }

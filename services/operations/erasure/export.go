@@ -27,7 +27,7 @@ func (s *Service) Export(
 		return nil, err
 	}
 	if row == 0 {
-		return nil, errNoUser(user)
+		return nil, models.NoUser(user)
 	}
 	return func(ctx context.Context, w io.Writer) error {
 		d := jsontext.NewEncoder(w)

@@ -100,7 +100,7 @@ func (s *Service) User(ctx context.Context, user models.UserID, board string) (u
 	}
 	switch {
 	case u.Facts == nil && u.Erasure == nil:
-		return u, models.Errorf(models.CodeUserNotFound, "there is no user %s", user)
+		return u, models.NoUser(user)
 	case u.Facts == nil:
 		return u, nil
 	}

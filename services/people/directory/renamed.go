@@ -115,7 +115,7 @@ func renameError(user, to models.UserID, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, errNotStored):
-		return models.Errorf(models.CodeUserNotFound, "there is no user %s", user)
+		return models.NoUser(user)
 	case errors.Is(err, errTaken):
 		return models.Errorf(models.CodeUserExists, "there is a user %s already; erase them first, or choose another id", to)
 	default:

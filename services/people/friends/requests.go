@@ -52,7 +52,7 @@ func (s *Service) SendRequest(ctx context.Context, sender, recipient models.User
 		return "", false, err
 	}
 	if to == 0 {
-		return "", false, models.Errorf(models.CodeUserNotFound, "there is no user %s", recipient)
+		return "", false, models.NoUser(recipient)
 	}
 	// The sender must exist so that the recipient can see and answer the request.
 	rows, err := s.directory.Ensure(ctx, sender)

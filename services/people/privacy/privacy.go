@@ -114,7 +114,7 @@ func (s *Service) Choose(ctx context.Context, user models.UserID, kind models.Ch
 		return err
 	}
 	if found == 0 {
-		return models.Errorf(models.CodeUserNotFound, "there is no user %s", other)
+		return models.NoUser(other)
 	}
 	rows, err := s.directory.Ensure(ctx, user)
 	if err != nil {

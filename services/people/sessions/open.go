@@ -286,12 +286,9 @@ func (s *Service) MakeCode(ctx context.Context, user models.UserID, ttl time.Dur
 	if err := checkTTL(ttl); err != nil {
 		return Code{}, err
 	}
-	row, err := s.o.Directory.FindOne(ctx, user)
+	row, err := s.existing(ctx, user)
 	if err != nil {
 		return Code{}, err
-	}
-	if row == 0 {
-		return Code{}, models.Errorf(models.CodeUserNotFound, "there is no user %s", user)
 	}
 	text, code := s.newCode(ttl)
 	code.User = &row

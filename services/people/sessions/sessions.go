@@ -114,6 +114,15 @@ func (s *Service) now() time.Time { return s.o.Clock().UTC().Truncate(time.Micro
 // unused returns the moment before which a session was last used that has ended.
 func (s *Service) unused() time.Time { return s.now().Add(-s.o.TTL) }
 
+// existing returns the row of a user, or CodeUserNotFound if there is none.
+func (s *Service) existing(ctx context.Context, user models.UserID) (models.RowID, error) {
+	row, err := s.o.Directory.FindOne(ctx, user)
+	if err == nil && row == 0 {
+		err = models.NoUser(user)
+	}
+	return row, err
+}
+
 // errEnded is the error about a session that is not there any more.
 var errEnded = models.Errorf(models.CodeSessionEnded, "this device is not signed in any more: sign in again")
 

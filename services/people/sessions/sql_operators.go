@@ -32,12 +32,9 @@ func (s *Service) Operators(ctx context.Context) (list []Operator, err error) {
 // AddOperator makes a user who exists an operator. Repeating it changes nothing. CodeUserNotFound, CodeUnavailable. One
 // transaction of two statements. In a dry run it changes nothing.
 func (s *Service) AddOperator(ctx context.Context, user models.UserID, by string, dryRun bool) error {
-	row, err := s.o.Directory.FindOne(ctx, user)
+	row, err := s.existing(ctx, user)
 	if err != nil {
 		return err
-	}
-	if row == 0 {
-		return models.Errorf(models.CodeUserNotFound, "there is no user %s", user)
 	}
 	if dryRun {
 		return nil
@@ -120,12 +117,9 @@ type Brought struct {
 
 // CameBy returns who has brought a user, and whom the user has brought. CodeUserNotFound, CodeUnavailable. Two queries.
 func (s *Service) CameBy(ctx context.Context, user models.UserID) (CameBy, error) {
-	row, err := s.o.Directory.FindOne(ctx, user)
+	row, err := s.existing(ctx, user)
 	if err != nil {
 		return CameBy{}, err
-	}
-	if row == 0 {
-		return CameBy{}, models.Errorf(models.CodeUserNotFound, "there is no user %s", user)
 	}
 	c, err := s.o.Store.cameBy(ctx, row)
 	return c, models.Public("look up who brought a user", err)
@@ -160,7 +154,7 @@ func (s *Service) Branch(ctx context.Context, user models.UserID) (branch []mode
 		SELECT u.external_id FROM branch b JOIN users u ON u.user_id = b.user_id GROUP BY u.external_id ORDER BY min(b.depth), u.external_id`,
 		user).Scan(&branch).Error
 	if err == nil && len(branch) == 0 {
-		err = models.Errorf(models.CodeUserNotFound, "there is no user %s", user)
+		err = models.NoUser(user)
 	}
 	return branch, models.Public("look up whom a user has brought", err)
 }
