@@ -185,9 +185,9 @@ func (s *simulation) requestFriends(ctx context.Context) error {
 func (s *simulation) giveFirst(ctx context.Context) error {
 	for _, board := range []string{giftsBoard, activeBoard} {
 		var items []ledger.Increment
-		// The first person has none: the guide gives the first one.
-		for _, id := range s.ids[min(1, len(s.ids)):min(len(s.ids), peopleWithPast)] {
-			if s.rng.Float64() < 0.4 {
+		for position, id := range s.ids[:min(len(s.ids), peopleWithPast)] {
+			// The guide shows the first gift of the first person, and points that they have.
+			if gives := s.rng.Float64() < 0.4; position == 0 && board == activeBoard || position > 0 && gives {
 				items = append(items, s.increment(id, 1+int64(300*s.rng.ExpFloat64())))
 			}
 		}
