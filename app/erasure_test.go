@@ -14,12 +14,12 @@ import (
 	"stepboard/models"
 )
 
-// aboutNobody are the tables whose rows name no user, and erasures and wechat_erased, which have what is left
+// aboutNobody are the tables whose rows name no user, and erasures and identities_erased, which have what is left
 // of them. Those of digests have the row id up to which users have got one.
 var aboutNobody = []string{
 	"archive_versions", "boards", "board_buckets", "board_archives", "board_results", "competition_teams", "competitions", "cursor_keys", "digests", "erasure_keys", "erasures",
 	"folder_moves", "goose_db_version", "job_runs", "pending_corrections", "process_minutes", "processes", "push_keys", "revoked_keys", "row_id_gaps", "sign_in_counts", "webhook_attempts",
-	"wechat_erased",
+	"identities_erased",
 }
 
 // onlySQLite and onlyPostgres are the tables that the other database does not have.

@@ -25,7 +25,7 @@ func (a *App) buildHandler(o Options, idKey []byte) (err error) {
 		Scores: a.Ingest, Increments: a.Ledger, Boards: a.Catalog.Definitions, Buckets: a.Catalog.Buckets,
 		Rankings: a.Ranking, Absent: a.Ranking, Likes: a.Likes, History: a.Ranking, Explanations: a.Ranking, Streams: a.Streams,
 		Friends: a.Friends, FriendRequests: a.Friends, Invites: a.Friends, Groups: a.Groups, Competitions: a.Competitions, CompetitionDefinitions: a.Teams, Profiles: a.Directory, Privacy: a.Privacy,
-		Push: a.Notices, Phones: a.Phones, WeChat: a.WeChat, Logins: a.limits, Sessions: a.Sessions, Finder: a.Directory,
+		Push: a.Notices, Phones: a.Phones, WeChat: a.WeChat, Logins: a.limits, Sessions: a.Sessions, Providers: a.Providers, Finder: a.Directory,
 		Cookies:  handlers.Cookies{Name: cookieName(idKey), PublicURL: o.Config.HTTP.PublicURL, BasePath: o.Config.HTTP.BasePath},
 		Cursors:  a.cursors,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews, Holds: a.Holds,

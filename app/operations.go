@@ -21,6 +21,7 @@ import (
 	"stepboard/services/operations/reviews"
 	"stepboard/services/operations/wechat"
 	"stepboard/services/people/friends"
+	"stepboard/services/people/identities"
 	"stepboard/services/people/privacy"
 	"stepboard/services/people/sessions"
 	"stepboard/services/platform/auth"
@@ -121,7 +122,7 @@ func newOutbox(o Options) *outcomes.Outbox {
 func (a *App) buildWeChat(o Options, idKey []byte) (err error) {
 	settings, tokens := o.Config.WeChat, o.Config.Auth
 	a.WeChat, err = wechat.New(wechat.Options{
-		Apps: weChatApps(settings), URL: settings.APIURL, Store: wechat.NewStore(o.Stores.Gorm, idKey), Directory: a.Directory, Uploads: a.Ingest,
+		Apps: weChatApps(settings), URL: settings.APIURL, Store: &wechat.Store{Store: identities.NewStore(o.Stores.Gorm, idKey)}, Directory: a.Directory, Uploads: a.Ingest,
 		Returner: a.Erasure, Secret: []byte(tokens.HS256Secret), Clock: o.Machine, Log: o.Log,
 		Sign: func(user models.UserID, now time.Time) (string, time.Time, error) {
 			token, err := auth.SignToken([]byte(tokens.HS256Secret), user, "", tokens.Issuer, tokens.Audience, now, settings.TokenTTL)
@@ -180,7 +181,7 @@ func (a *App) buildErasure(o Options, store *erasure.Store, idKey []byte) {
 			reviews.NewStore(o.Stores.Jobs.Gorm).Subject(), holds.NewStore(o.Stores.Gorm, o.Stores.Jobs.Gorm).Subject(), audit.NewStore(o.Stores.Jobs.Gorm).Subject(),
 			ingest.NewDeadLetterStore(o.Stores.Jobs.Gorm).Subject(), a.Deliveries.Subject(), notices.NewStore(o.Stores.Jobs.Gorm).Subject(),
 			phones.NewStore(o.Stores.Jobs.Gorm).Subject(o.Clock), passed.Subject(a.states), competitions.NewStore(o.Stores.Jobs.Gorm, nil).Subject(),
-			wechat.NewStore(o.Stores.Jobs.Gorm, idKey).Subject(), sessions.NewStore(o.Stores.Jobs.Gorm).Subject(o.Clock),
+			identities.NewStore(o.Stores.Jobs.Gorm, idKey).Subject(), sessions.NewStore(o.Stores.Jobs.Gorm).Subject(o.Clock),
 		},
 		Forget: a.states.Erase, Pending: a.decisions.Pending, Clock: o.Clock, Log: o.Log,
 	})

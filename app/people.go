@@ -1,10 +1,12 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,7 +18,9 @@ import (
 	"stepboard/services/people/directory"
 	"stepboard/services/people/friends"
 	"stepboard/services/people/groups"
+	"stepboard/services/people/identities"
 	"stepboard/services/people/privacy"
+	"stepboard/services/people/providers"
 	"stepboard/services/people/sessions"
 	"stepboard/services/people/teams"
 	"stepboard/services/platform/auth"
@@ -31,6 +35,7 @@ type people struct {
 	Groups    *groups.Service
 	Teams     *teams.Service
 	Sessions  *sessions.Service
+	Providers *providers.Service
 	// jobTeams is Teams over the connections of jobs.
 	jobTeams *teams.Service
 }
@@ -65,16 +70,22 @@ func newPeople(
 	w.Teams = defined
 	_, w.jobTeams = newTeams(o.Stores.Jobs)
 	w.Groups = groups.New(groups.NewStore(o.Stores.Friends.Gorm, store), w.Sets, w.Privacy.Sets(), users, p.limits, o.Log)
-	w.Sessions = newSessions(o, w, idKey)
-	p.registry.MustRegister(newSessionsCollector(w.Sessions))
+	w.Sessions = newSessions(o, w, idKey, returned)
+	signIn, err := newProviders(o, w.Sessions)
+	if err != nil {
+		return w, err
+	}
+	w.Providers = signIn
+	p.registry.MustRegister(newSessionsCollector(w.Sessions, w.Providers))
 	return w, users.LoadErased(ctx)
 }
 
 // newSessions constructs the service that signs people in. Without a secret nobody can.
-func newSessions(o Options, w people, idKey []byte) *sessions.Service {
+func newSessions(o Options, w people, idKey []byte, returned func(context.Context, []models.RowID) error) *sessions.Service {
 	tokens := o.Config.Auth
 	options := sessions.Options{
 		Store: sessions.NewStore(o.Stores.Gorm), Directory: w.Directory, Groups: w.Groups, Friends: w.Friends, NetworkKey: idKey,
+		Identities: identities.NewStore(o.Stores.Gorm, idKey), Returned: returned,
 		TokenTTL: tokens.MaxTokenLifetime, TTL: o.Config.SignIn.SessionTTL, Join: o.Config.SignIn.Join, NewPerDay: o.Config.SignIn.NewPerDay,
 		Clock: o.Clock, Log: o.Log,
 	}
@@ -88,15 +99,42 @@ func newSessions(o Options, w people, idKey []byte) *sessions.Service {
 	return sessions.New(options)
 }
 
+// providerSession is how long who was signed in by a provider stays so, unless the settings say.
+const providerSession = 168 * time.Hour
+
+// newProviders constructs the service of OpenID Connect.
+func newProviders(o Options, s *sessions.Service) (*providers.Service, error) {
+	options := providers.Options{
+		PublicURL: strings.TrimSuffix(o.Config.HTTP.PublicURL, "/"), Sessions: s, Secret: []byte(o.Config.Auth.HS256Secret), Clock: o.Machine, Log: o.Log,
+	}
+	for _, p := range o.Config.SignIn.OIDC {
+		provider := providers.Provider{
+			Name: p.Name, Title: cmp.Or(p.Title, p.Name), Issuer: p.Issuer, ClientID: p.ClientID, ClientSecret: p.ClientSecret,
+			Scopes: p.Scopes, Session: cmp.Or(p.Session, providerSession), UserClaim: p.UserClaim,
+		}
+		if len(p.Scopes) == 0 {
+			provider.Scopes = []string{"profile"}
+		}
+		for _, a := range p.Allow {
+			provider.Allow = append(provider.Allow, providers.Allow(a))
+		}
+		options.Providers = append(options.Providers, provider)
+	}
+	return providers.New(options)
+}
+
 // newSessionsCollector reports who has signed in.
-func newSessionsCollector(s *sessions.Service) prometheus.Collector {
-	stats := s.Stats()
-	return newNumbers("stepboard_sign_in_",
+func newSessionsCollector(s *sessions.Service, p *providers.Service) prometheus.Collector {
+	stats, ends := s.Stats(), p.Stats()
+	const provided = "Attempts to sign in by an OpenID Connect provider that have ended, by how."
+	return newNumbers("stepboard_sign_in_", append(counters("by_provider_total", provided, "result", map[string]*atomic.Int64{
+		"ok": &ends.SignedIn, "refused": &ends.Refused, "expired": &ends.Expired, "unavailable": &ends.Unavailable, "not_allowed": &ends.NotAllowed,
+	}),
 		number{"sessions_total", "Sessions that were opened.", counter, of(&stats.Opened), nil},
 		number{"joined_total", "Users that invitations have made.", counter, of(&stats.Joined), nil},
 		number{"wrong_codes_total", "Codes that were not valid.", counter, of(&stats.Wrong), nil},
 		number{"refused_total", "Codes and invitations that were refused because there were too many.", counter, of(&stats.Refused), nil},
-	)
+	)...)
 }
 
 // cookieName returns the name of the cookie of sessions: browsers share cookies between the ports of a host, so it has

@@ -123,6 +123,26 @@ type SignIn struct {
 	Join       string        `koanf:"join" validate:"omitempty,oneof=invited nobody" doc:"Who may become a user: invited, whoever opens an invitation of a group or a friend, or nobody. Empty: invited where the first user has signed in by the code that serve prints, otherwise nobody."`
 	SessionTTL time.Duration `koanf:"session_ttl" validate:"min=1h,max=9600h" doc:"After how long without use a device is signed out, 1h to 9600h, the longest that browsers keep a cookie."`
 	NewPerDay  int64         `koanf:"new_per_day" validate:"min=0,max=1000000" doc:"Most users that invitations make in a day of UTC; further ones get 429. Of one invitation at most 60 in an hour."`
+	OIDC       []OIDC        `koanf:"oidc" validate:"max=10,unique=Name,dive" doc:"OpenID Connect providers by which people sign in. They need http.public_url, and auth.hs256_secret or a data folder. docs/operations.md#signing-in-by-openid-connect describes them."`
+}
+
+// OIDC is an OpenID Connect provider.
+type OIDC struct {
+	Name         string        `koanf:"name" validate:"required,max=32,slug" doc:"Name in addresses, of small letters, digits and hyphens. The provider sends people back to {http.public_url}/v1/sign-in/{name}/callback."`
+	Title        string        `koanf:"title" validate:"max=64" doc:"Name for people, on the page. Empty: the name."`
+	Issuer       string        `koanf:"issuer" validate:"required,http_url" doc:"The provider's address, exactly as its own document at /.well-known/openid-configuration has it."`
+	ClientID     string        `koanf:"client_id" validate:"required" doc:"The id that the provider has given to this service."`
+	ClientSecret string        `koanf:"client_secret" secret:"true" doc:"The secret that it has given. Empty: a public client, which PKCE alone protects."`
+	Scopes       []string      `koanf:"scopes" doc:"Scopes besides openid, in which the claims of allow and user_claim, and a name, must be. Empty: profile."`
+	Session      time.Duration `koanf:"session" validate:"omitempty,min=1h,max=9600h" doc:"How long somebody stays signed in, 1h to 9600h, however often they are here: who leaves the provider is out after that. 0: 168h."`
+	UserClaim    string        `koanf:"user_claim" doc:"The claim with the id of a user, for apps whose users exist: it is read when somebody first signs in. Of one provider at most. Empty: people are users of their own."`
+	Allow        []OIDCAllow   `koanf:"allow" validate:"max=20,dive" doc:"Conditions on claims of the ID token, all of which must be met. Empty: everybody whom the provider knows."`
+}
+
+// OIDCAllow is a condition on a claim.
+type OIDCAllow struct {
+	Claim  string   `koanf:"claim" validate:"required" doc:"The claim, a text or a list of texts."`
+	Values []string `koanf:"values" validate:"min=1" doc:"The values, of which it must have one."`
 }
 
 // Limits holds the rate limits of callers.
@@ -310,7 +330,7 @@ func Default() Config {
 		Rankings:       Rankings{Memory: 512 * MB, OrderMemory: 128 * MB},
 		Cache:          Cache{SetsTTL: time.Hour},
 		Directory:      Directory{Memory: 128 * MB},
-		SignIn:         SignIn{SessionTTL: 9600 * time.Hour, NewPerDay: 500},
+		SignIn:         SignIn{SessionTTL: 9600 * time.Hour, NewPerDay: 500, OIDC: []OIDC{}},
 		Friends:        Friends{MaxPending: 200, RequestsPerDay: 50, HistoryDays: 31},
 		Ledger:         Ledger{Retain: 400 * 24 * time.Hour},
 		Boards:         []Board{defaultBoard("steps")},

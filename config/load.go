@@ -60,7 +60,7 @@ func Load(src Sources) (Config, error) {
 	if err := fillBoards(k); err != nil {
 		return Config{}, err
 	}
-	for _, list := range []string{"webhooks", "wechat.apps"} {
+	for _, list := range []string{"webhooks", "wechat.apps", "sign_in.oidc"} {
 		if _, err := parseList(k, list); err != nil {
 			return Config{}, err
 		}
@@ -206,7 +206,7 @@ func (c *Config) validate() error {
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return f.Tag.Get("koanf") })
 	for tag, check := range map[string]validator.Func{
 		"hostport": isHostPort, "loopback": isLoopback, "basepath": isBasePath, "origin": isOrigin, "minbytes": hasMinBytes,
-		"whsec": isWebhookSecret, "outcome": isOutcomeType, "contact": isContact,
+		"whsec": isWebhookSecret, "outcome": isOutcomeType, "contact": isContact, "slug": isSlug,
 	} {
 		if err := v.RegisterValidation(tag, check); err != nil {
 			return err
@@ -238,6 +238,9 @@ func (c *Config) validate() error {
 	}
 	// A password in one of these would not be sent, but printed.
 	addresses := [][2]string{{"wechat.api_url", c.WeChat.APIURL}, {"traces.endpoint", c.Traces.Endpoint}}
+	for i, p := range c.SignIn.OIDC {
+		addresses = append(addresses, [2]string{fmt.Sprintf("sign_in.oidc[%d].issuer", i), p.Issuer})
+	}
 	for i, w := range c.Webhooks {
 		addresses = append(addresses, [2]string{fmt.Sprintf("webhooks[%d].url", i), w.URL})
 	}
@@ -321,7 +324,29 @@ func (c *Config) RequireServe() error {
 	if c.Data.Dir == "" && c.Auth.None() {
 		noAuth = errors.New("auth: set auth.hs256_secret or auth.jwks_url, so that tokens can be checked")
 	}
-	return errors.Join(c.RequireStores(), noAuth, c.Backup.requireTo(), c.requireWeChat())
+	return errors.Join(c.RequireStores(), noAuth, c.Backup.requireTo(), c.requireWeChat(), c.requireOIDC())
+}
+
+// requireOIDC returns an error unless the service has an address to which providers send people back, and a secret that
+// signs their tokens.
+func (c *Config) requireOIDC() error {
+	byClaim := 0
+	for _, p := range c.SignIn.OIDC {
+		if p.UserClaim != "" {
+			byClaim++
+		}
+	}
+	switch {
+	case len(c.SignIn.OIDC) == 0:
+		return nil
+	case c.HTTP.PublicURL == "":
+		return errors.New("sign_in.oidc: needs http.public_url, to which providers send people back")
+	case c.Auth.HS256Secret == "" && c.Data.Dir == "":
+		return errors.New("sign_in.oidc: needs auth.hs256_secret, which signs people's tokens")
+	case byClaim > 1:
+		return errors.New("sign_in.oidc: one provider at most has a user_claim")
+	}
+	return nil
 }
 
 // chinaZone is the zone of WeChat's days.

@@ -233,6 +233,12 @@ func isBasePath(fl validator.FieldLevel) bool {
 	return basePath.MatchString(text) && path.Clean(text) == text // none of . and ..
 }
 
+// slug matches a name that stands in addresses as it is.
+var slug = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+// isSlug reports whether a field is such a name.
+func isSlug(fl validator.FieldLevel) bool { return slug.MatchString(fl.Field().String()) }
+
 // isOrigin reports whether a field is * or an origin in the form that browsers send: lower case,
 // without a path, a user and the scheme's own port.
 func isOrigin(fl validator.FieldLevel) bool {
@@ -287,6 +293,7 @@ var faults = map[string]string{
 	"loopback":    "must be an address of this machine alone, such as 127.0.0.1:6060, not {value}",
 	"basepath":    "must begin with /, not end with it, and have plain segments, such as /steps, not {value}",
 	"origin":      "must be an origin as browsers send it, such as https://app.example.com, without a / at the end, or * for all, not {value}",
+	"slug":        "must be of small letters, digits and single hyphens, not {value}",
 	"cidr|ip":     "must be an address or a network such as 10.0.0.0/8, not {value}",
 	"fqdn":        "must be a host name such as steps.example.com, not {value}",
 	"http_url":    "must be an http or https address",

@@ -199,7 +199,7 @@ func TestEverySettingIsDocumented(t *testing.T) {
 		if l.doc == "" {
 			t.Errorf("%s has no doc", l.key)
 		}
-		item := strings.HasPrefix(l.key, "boards.") || strings.HasPrefix(l.key, "webhooks.") || strings.HasPrefix(l.key, "wechat.apps.")
+		item := strings.HasPrefix(l.key, "boards.") || strings.HasPrefix(l.key, "webhooks.") || strings.HasPrefix(l.key, "wechat.apps.") || strings.HasPrefix(l.key, "sign_in.oidc.")
 		if !item && !listed[l.key] {
 			t.Errorf("%s is not in Settings()", l.key)
 		}

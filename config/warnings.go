@@ -59,6 +59,10 @@ func (c *Config) Warnings() []string {
 	}
 	warn(len(c.WeChat.Apps) > 0 && strings.HasPrefix(strings.ToLower(c.WeChat.APIURL), "http:"),
 		"wechat.api_url is not https: anybody on the way can read the secrets of mini programs and their people's session keys")
+	for _, p := range c.SignIn.OIDC {
+		warn(strings.HasPrefix(strings.ToLower(p.Issuer), "http:"),
+			"sign_in.oidc has "+p.Issuer+", which is not https: anybody on the way can sign in as others")
+	}
 	for _, app := range c.WeChat.Apps {
 		warn(c.WeChat.APIURL == wechatURL && !wechatID.MatchString(app.AppID),
 			"wechat.apps has the appid "+app.AppID+", which is none of WeChat's: those are wx and 16 digits of hexadecimal numbers")

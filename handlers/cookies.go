@@ -37,24 +37,27 @@ func (s session) secure() bool {
 	return s.c.Request.TLS != nil
 }
 
-// name returns the name of the cookie, whose prefix lets browsers check how it was set.
-func (s session) name() string {
-	switch {
+// name returns the name of a cookie, whose prefix lets browsers check how it was set.
+func (s session) name(suffix string) string {
+	switch name := s.cookies.Name + suffix; {
 	case !s.secure():
-		return s.cookies.Name
+		return name
 	case s.cookies.BasePath == "":
-		return "__Host-" + s.cookies.Name
+		return "__Host-" + name
 	default:
-		return "__Secure-" + s.cookies.Name
+		return "__Secure-" + name
 	}
 }
 
 // key returns the key that the cookie has; empty without one.
-func (s session) key() string {
+func (s session) key() string { return s.get("") }
+
+// get returns the value of the cookie with a suffix; empty without one.
+func (s session) get(suffix string) string {
 	if s.cookies == nil {
 		return ""
 	}
-	cookie, err := s.c.Request.Cookie(s.name())
+	cookie, err := s.c.Request.Cookie(s.name(suffix))
 	if err != nil {
 		return ""
 	}
@@ -62,17 +65,18 @@ func (s session) key() string {
 }
 
 // keep lets the browser keep a key; forget lets it forget the one that it has.
-func (s session) keep(key string) { s.set(key, cookieAge) }
+func (s session) keep(key string) { s.set("", key, cookieAge) }
 
-func (s session) forget() { s.set("", -1) }
+func (s session) forget() { s.set("", "", -1) }
 
-func (s session) set(key string, age int) {
+// set sets the cookie with a suffix for so many seconds; a negative age removes it.
+func (s session) set(suffix, value string, age int) {
 	path := s.cookies.BasePath
 	if path == "" {
 		path = "/"
 	}
 	http.SetCookie(s.c.Writer, &http.Cookie{ //nolint:gosec // at home there is no https, for which alone it would be secure
-		Name: s.name(), Value: key, Path: path, MaxAge: age, Secure: s.secure(), HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		Name: s.name(suffix), Value: value, Path: path, MaxAge: age, Secure: s.secure(), HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	})
 }
 

@@ -51,6 +51,7 @@ type Config struct {
 		SessionChecker
 		OperatorService
 	}
+	Providers ProviderService
 	// Finder finds users who have signed up, and Cookies says how sessions are kept.
 	Finder       models.Finder
 	Cookies      Cookies
@@ -183,7 +184,7 @@ func (c *Config) routes(api huma.API, m *metrics) {
 	register(api, "POST /v1/in/{key}", byKey, received.take, takeFromPhone)
 	register(api, "POST /v1/in", byKey, received.takeByHeader, takeFromPhoneByHeader)
 	programs := &wechatHandlers{c.WeChat, c.Logins, scores}
-	devices := &sessionHandlers{c.Sessions, c.Logins}
+	devices := &sessionHandlers{c.Sessions, c.Providers, c.Logins}
 	register(api, "GET /v1/sign-in", byNobody, devices.how, getSignIn)
 	register(api, "POST /v1/session/code", byCookie, devices.about, describeCode)
 	register(api, "POST /v1/session", byCookie, devices.open, openSession)
@@ -350,6 +351,9 @@ func (c *Config) serve(engine *gin.Engine, m *metrics) error {
 	api := newHuma(engine, c.Version, c.BasePath)
 	api.UseMiddleware(authenticator.authenticate)
 	c.routes(api, m)
+	signIn := &providerHandlers{c.Providers, c.Logins, &c.Cookies, c.CheckErasures}
+	engine.GET(providerRoute+"/:name", signIn.begin)
+	engine.GET(providerRoute+"/:name/callback", signIn.finish)
 	describeMore(api.OpenAPI())
 	pages(engine, web.New(web.Files(), web.Options{Demo: c.Extra != nil, Login: c.Login, Folder: c.Folder, Codes: c.Sessions != nil && c.Sessions.Enabled()}), c.BasePath)
 	if c.Extra != nil {

@@ -27,8 +27,9 @@ type SessionService interface {
 
 // sessionHandlers serves signing in and out.
 type sessionHandlers struct {
-	sessions SessionService
-	limits   LoginLimiter
+	sessions  SessionService
+	providers ProviderService
+	limits    LoginLimiter
 }
 
 var getSignIn = operation{
@@ -52,6 +53,9 @@ type signInProvider struct {
 
 func (h *sessionHandlers) how(ctx context.Context, _ *struct{}) (*output[signIn], error) {
 	how := signIn{Codes: h.sessions.Enabled(), Join: "nobody", Providers: []signInProvider{}}
+	for _, p := range h.providers.Providers() {
+		how.Providers = append(how.Providers, signInProvider{p.Name, p.Title, providerRoute + "/" + p.Name})
+	}
 	joins, err := h.sessions.Joins(ctx)
 	if joins {
 		how.Join = "invited"

@@ -13,6 +13,8 @@ type Session struct {
 	CreatedAt time.Time
 	// LastUsedAt is when it last asked for a token, to the minute.
 	LastUsedAt time.Time
+	// EndsAt is when it ends however often it is used; nil for never.
+	EndsAt *time.Time
 }
 
 // SignInCode is a code that opens one session. What is stored of it is its hash.

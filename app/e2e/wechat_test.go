@@ -156,7 +156,7 @@ func TestWeChat(t *testing.T) {
 			t.Errorf("the metrics lack %s", line)
 		}
 	}
-	if !strings.Contains(export, `"openid":"`+testenv.OpenID(first, "ann")+`"`) {
+	if !strings.Contains(export, `"subject":"`+testenv.OpenID(first, "ann")+`"`) {
 		t.Errorf("the export lacks the openid: %s", export)
 	}
 	tables := p.everyValue()
@@ -393,7 +393,7 @@ func TestWeChatClientsLeave(t *testing.T) {
 		}
 		testenv.Eventually(t, "nothing counts as a failure", func() bool {
 			failures := -1
-			p.env.Gorm.Raw(`SELECT failures FROM wechat_users`).Scan(&failures)
+			p.env.Gorm.Raw(`SELECT failures FROM identities`).Scan(&failures)
 			return failures == 0
 		})
 		p.want(p.upload(ann, first, data, iv), http.StatusOK, nil)
@@ -482,7 +482,7 @@ func (p *program) isDecidedAgain(appid string) (back session) {
 func (p *program) everyMappingHasAUser() {
 	p.t.Helper()
 	orphans := int64(-1)
-	p.env.Gorm.Raw(`SELECT count(*) FROM wechat_users w WHERE NOT EXISTS (SELECT 1 FROM users u WHERE u.user_id = w.user_id)`).Scan(&orphans)
+	p.env.Gorm.Raw(`SELECT count(*) FROM identities w WHERE NOT EXISTS (SELECT 1 FROM users u WHERE u.user_id = w.user_id)`).Scan(&orphans)
 	if orphans != 0 {
 		p.t.Errorf("%d mappings are of nobody", orphans)
 	}
@@ -517,7 +517,7 @@ func TestWeChatSessions(t *testing.T) {
 		tries.Wait()
 		p.expired("the 21st, though it could be read", p.upload(ann, first, data, iv))
 		var failures int
-		p.env.Gorm.Raw(`SELECT failures FROM wechat_users`).Scan(&failures)
+		p.env.Gorm.Raw(`SELECT failures FROM identities`).Scan(&failures)
 		if failures != 20 {
 			t.Errorf("the key has failed %d times", failures)
 		}

@@ -138,8 +138,12 @@ const appsTail = `
 In the environment: ` + "`STEPBOARD_WECHAT__APPS='[{appid: wx…, secret: …, board: steps}]'`" + `.
 `
 
+const oidcTail = `
+In the environment: ` + "`STEPBOARD_SIGN_IN__OIDC='[{name: company, issuer: \"https://login.example.com\", client_id: …, client_secret: …}]'`" + `.
+`
+
 // tails follow the tables of lists.
-var tails = map[string]string{"boards": boardsTail, "webhooks": webhooksTail, "apps": appsTail}
+var tails = map[string]string{"boards": boardsTail, "webhooks": webhooksTail, "apps": appsTail, "oidc": oidcTail}
 
 // markdown returns docs/settings.md.
 func markdown(root []field) string {
@@ -184,7 +188,7 @@ func writeTable(b *strings.Builder, column string, list []field) {
 
 func shown(f field) string {
 	switch f.key { // without a group: of an item of a list
-	case "name", "url", "secrets", "appid", "secret", "board":
+	case "name", "url", "secrets", "appid", "secret", "board", "issuer", "client_id", "claim", "values":
 		return "required"
 	}
 	if text := f.text(); text != "" {
@@ -246,6 +250,19 @@ const exampleApps = `  #  - appid: wx0123456789abcdef
   #    board: steps
 `
 
+const exampleOIDC = `  #  - name: company
+  #    title: Example Ltd
+  #    issuer: https://login.example.com
+  #    client_id: stepboard
+  #    client_secret: change-me
+  #    scopes: [profile, groups]
+  #    session: 168h
+  #    user_claim: employee_id
+  #    allow:
+  #      - claim: groups
+  #        values: [staff]
+`
+
 // example returns stepboard.example.yaml.
 func example(root []field) string {
 	var b strings.Builder
@@ -269,6 +286,8 @@ func writeYAML(b *strings.Builder, f field, indent string) {
 	case f.name == "webhooks":
 		fmt.Fprintf(b, "#%s:\n", f.name)
 		b.WriteString(exampleWebhooks)
+	case f.name == "oidc":
+		fmt.Fprintf(b, "%s#%s:\n%s", indent, f.name, exampleOIDC)
 	case f.name == "apps":
 		fmt.Fprintf(b, "%s#%s:\n%s", indent, f.name, exampleApps)
 	case f.fields != nil:

@@ -24,7 +24,7 @@ import {
   userOf,
 } from './session.js';
 import { forgetKept, keptForDemo, KeptRanking } from './offline.js';
-import { assetOf, forget, pushKey, read, sessionKey } from './storage.js';
+import { assetOf, forget, pushKey, read, sessionKey, store } from './storage.js';
 import { Today } from './today.js';
 import { html, render, useCallback, useEffect, useRef, useState } from './view.js';
 
@@ -312,7 +312,7 @@ function useSession() {
       return;
     }
     if (current?.bySession) {
-      forget(sessionKey);
+      store(sessionKey, '');
       importSignIn().then(({ endSession }) => endSession());
     }
     setSignedIn(null);

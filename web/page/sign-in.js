@@ -2,7 +2,7 @@
 import { fetchJSON, useFetch } from './data.js';
 import { errorText, LanguageButton, Skeleton } from './components.js';
 import { addTexts, stripBidi, t, tRich } from './i18n.js';
-import { assetOf, sessionKey, store } from './storage.js';
+import { assetOf, basePath, forget, providerKey, read, sessionKey, store } from './storage.js';
 import { texts } from './translations-sign-in.js';
 import { html, useEffect, useState } from './view.js';
 
@@ -174,9 +174,8 @@ function CodeSignIn({ path, join, signInBySession }) {
       const body = { code, time_zone: timeZone, ...(nickname && { nickname, anyway }) };
       const opened = await fetchJSON(null, '/v1/session', { method: 'POST', body });
       if (given) location.replace('#/');
-      const user = { user_id: opened.user_id, nickname: opened.nickname };
-      store(sessionKey, JSON.stringify(user));
-      signInBySession(user);
+      forget(providerKey);
+      enterAs({ user_id: opened.user_id, nickname: opened.nickname }, signInBySession);
     } catch (error) {
       setWrong(error);
       setBusy(false);
@@ -195,6 +194,64 @@ function CodeSignIn({ path, join, signInBySession }) {
     <${NameField} key=${code} ...${{ about, enter, wrong, busy }} />`;
 }
 
+// enterAs notes who is signed in by a session.
+function enterAs(user, signInBySession) {
+  store(sessionKey, JSON.stringify(user));
+  signInBySession(user);
+}
+
+// useCookie signs in who comes back from a provider with a session, of which the page does not know yet.
+function useCookie(possible, signInBySession) {
+  useEffect(() => {
+    if (!possible || read(providerKey) === null || read(sessionKey) !== null) return;
+    fetchJSON(null, '/v1/session/token', { method: 'POST', body: {} }).then(
+      ({ user_id: id }) => enterAs({ user_id: id, nickname: '' }, signInBySession),
+      () => {},
+    );
+  }, [possible]);
+}
+
+// leaveFor goes to a provider, which sends people back to what they were looking at.
+function leaveFor({ path }) {
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+  const screen = location.hash.startsWith(errorHash) ? '' : location.hash;
+  const query = new URLSearchParams({ return_to: screen, time_zone: timeZone });
+  forget(sessionKey);
+  store(providerKey, JSON.stringify({ path, at: Date.now() }));
+  location.assign(`${basePath}${path}?${query}`);
+}
+
+const errorHash = '#sign-in/error/';
+
+// lastProvider returns that of the list by which somebody has signed in here last, unless that was just now.
+function lastProvider(providers) {
+  try {
+    const { path, at } = JSON.parse(read(providerKey));
+    return Date.now() - at > 60_000 ? providers.find((provider) => provider.path === path) : null;
+  } catch {
+    return null; // it is not the page's
+  }
+}
+
+// Providers leads to where else people sign in. A session that has ended is renewed there without a question.
+function Providers({ providers, path: [route, what, reason], refused }) {
+  const last = refused && lastProvider(providers);
+  useEffect(() => {
+    if (last) leaveFor(last);
+  }, [last?.path]);
+  const failed = route === 'sign-in' && what === 'error';
+  return html`${failed && html`<p class="wrong" role="alert">${t(`provider_${reason}`)}</p>`}
+    <div class="card providers">
+      ${providers.map(
+        (
+          provider,
+        ) => html`<button key=${provider.path} class="button strong" onClick=${() => leaveFor(provider)}>
+          ${t('signInWith', { name: stripBidi(provider.title) })}
+        </button>`,
+      )}
+    </div>`;
+}
+
 // SignIn leads to the app's login, or asks for a code. The form for a token is for those who try the service
 // without an app.
 export function SignIn({ signIn, signInBySession, refused, onLocale, path }) {
@@ -202,6 +259,8 @@ export function SignIn({ signIn, signInBySession, refused, onLocale, path }) {
   const command = html`<code>${tokenCommand('9')}</code>`;
   const wrong = refused && t('badToken');
   const byCode = data?.codes && (!login || codeIn(path));
+  const providers = data?.providers ?? [];
+  useCookie(providers.length > 0 && !refused && path[0] !== 'sign-in', signInBySession);
   const form = html`<${TokenForm}
     label=${t('token')}
     hint=${tRich('tokenHint', { command })}
@@ -222,7 +281,9 @@ export function SignIn({ signIn, signInBySession, refused, onLocale, path }) {
     link=${html`<a class="docs" href="docs">${t('docs')}</a>`}
     onLocale=${onLocale}
   >
-    ${(login || byCode) && lost} ${byCode && html`<${CodeSignIn} ...${{ path, signInBySession }} join=${data.join} />`}
+    ${(login || byCode) && lost}
+    ${providers.length > 0 && html`<${Providers} ...${{ providers, path, refused }} />`}
+    ${byCode && html`<${CodeSignIn} ...${{ path, signInBySession }} join=${data.join} />`}
     ${!byCode && login && html`<a class="button strong" href=${loginAddress()}>${t('signIn')}</a>`}
     ${login || byCode ? developers : (codes === undefined || data || error) && form}
   <//>`;

@@ -31,6 +31,13 @@ export const texts = {
     offer: '{name} is signed in on this device. This link is for {id}.',
     offerStay: 'Stay {name}',
     offerAccept: 'Go on as the other',
+    signInWith: 'Sign in with {name}',
+    provider_refused:
+      'You were not signed in: the other side has refused, or its answer could not be trusted.',
+    provider_expired: 'That took too long. Try again.',
+    provider_unavailable: 'Signing in there does not work right now. Try again later.',
+    provider_not_allowed:
+      'You are known there, but may not come in here. Ask who runs this service.',
     signedOut: 'This device is not signed in any more. Type a code from another device.',
   },
   'zh-CN': {
@@ -62,6 +69,11 @@ export const texts = {
     offer: '这台设备上已登录的是{name}，而这个链接属于{id}。',
     offerStay: '保持{name}',
     offerAccept: '改用另一个身份',
+    signInWith: '用{name}登录',
+    provider_refused: '登录未成功：对方拒绝了，或其答复不可信。',
+    provider_expired: '用时过长，请重试。',
+    provider_unavailable: '目前无法在那里登录，请稍后再试。',
+    provider_not_allowed: '对方认识你，但这里不允许你进入。请询问服务的管理者。',
     signedOut: '这台设备已退出登录，请输入另一台设备上的代码。',
   },
 };

@@ -261,7 +261,7 @@ func (w *world) checkTraces() {
 	}
 	keeps := func(table string, row map[string]any) bool {
 		switch table {
-		case "kept_choices", "wechat_erased":
+		case "kept_choices", "identities_erased":
 			return away[fmt.Sprint(row["row_id"])]
 		case "corrections":
 			return row["kind"] == string(models.CorrectionExclude) && row["before_score"] == nil

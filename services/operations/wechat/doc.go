@@ -7,10 +7,8 @@
 // # People
 //
 // A person is found by openid, then by unionid, which is the same in all mini programs of an account of
-// the open platform. Otherwise a user is made, whose id is the unionid, or the openid without one. The
-// mapping names the row id, so that a renamed user stays the same person. An erasure keeps hashes of the openids
-// and the unionid: what others have decided about the user holds again when the person returns, in another
-// of these mini programs, too.
+// the open platform. Otherwise a user is made, whose id is the unionid, or the openid without one. Package
+// people/identities keeps them.
 //
 // # Steps
 //

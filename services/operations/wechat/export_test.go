@@ -17,15 +17,3 @@ func ReadSteps(appid string, key []byte, encryptedData, iv string, now time.Time
 	}
 	return totals, nil
 }
-
-// Seal and Open encrypt and decrypt a session key with a secret.
-func Seal(secret, appid, openID string, key []byte) []byte {
-	s, _ := newSealer([]byte(secret))
-	return s.seal(appid, openID, key)
-}
-
-// Open is the opposite of Seal.
-func Open(secret, appid, openID string, sealed []byte) ([]byte, bool) {
-	s, _ := newSealer([]byte(secret))
-	return s.open(appid, openID, sealed)
-}

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"stepboard/internal/pause"
+	"stepboard/internal/sealed"
 	"stepboard/models"
 	"stepboard/services/boards/ingest"
+	"stepboard/services/people/identities"
 )
 
 const (
@@ -72,14 +74,14 @@ type Service struct {
 	o      Options
 	apps   map[string]App
 	wechat *client
-	sealer *sealer
+	sealer *sealed.Sealer
 	logins chan struct{} // a place for each that runs
 	stats  Stats
 }
 
 // New returns a service. The secret may be empty if there are no apps.
 func New(o Options) (*Service, error) {
-	sealer, err := newSealer(o.Secret)
+	sealer, err := sealed.New(o.Secret, keysPurpose)
 	if err != nil {
 		return nil, err
 	}
@@ -161,11 +163,13 @@ func (s *Service) count(err error) {
 
 // store stores a login, and returns the user.
 func (s *Service) store(ctx context.Context, app App, who identity) (models.UserID, error) {
-	known, err := s.o.Store.find(ctx, app.ID, who)
+	m := identities.Identity{Issuer: app.ID, Subject: who.openID, UnionID: who.unionID}
+	m.SessionKey = s.sealer.Seal(who.key, ownerOf(m))
+	known, err := s.o.Store.Find(ctx, m)
 	if err != nil {
 		return "", err
 	}
-	row, user := known.row, known.user
+	row, user := known.Row, known.User
 	if row == 0 {
 		user = who.userID()
 		rows, err := s.o.Directory.Ensure(ctx, user)
@@ -175,10 +179,10 @@ func (s *Service) store(ctx context.Context, app App, who identity) (models.User
 		row = rows[0]
 	}
 	same := func(stored []byte) bool {
-		key, ok := s.sealer.open(app.ID, who.openID, stored)
+		key, ok := s.sealer.Open(stored, ownerOf(m))
 		return ok && string(key) == string(who.key)
 	}
-	m := mapping{AppID: app.ID, OpenID: who.openID, UnionID: who.unionID, Row: row, Key: s.sealer.seal(app.ID, who.openID, who.key)}
+	m.Row = row
 	returned, err := s.o.Store.put(ctx, m, same)
 	if err != nil {
 		return "", err
@@ -239,7 +243,7 @@ func (s *Service) read(ctx context.Context, user models.UserID, app App, encrypt
 	if err != nil {
 		return nil, err
 	}
-	key, ok := s.sealer.open(app.ID, session.OpenID, session.Key)
+	key, ok := s.sealer.Open(session.SessionKey, ownerOf(session))
 	if !ok {
 		key = unknownKey() // the same work, as another answer would say whether there is a session
 	}
@@ -249,6 +253,12 @@ func (s *Service) read(ctx context.Context, user models.UserID, app App, encrypt
 	}
 	return days, s.o.Store.succeed(ctx, session)
 }
+
+// keysPurpose is that of the sealer of session keys.
+const keysPurpose = "session keys of WeChat"
+
+// ownerOf returns the text that binds an encrypted session key to its person. An appid has no space.
+func ownerOf(who identities.Identity) string { return who.Issuer + " " + who.Subject }
 
 // unknownKey returns a key that nobody has.
 func unknownKey() []byte {

@@ -14,6 +14,11 @@
 // who exists. Codes for one use have 50 random bits: wrong ones are counted for each network and, in SQL, for the whole
 // service.
 //
+// # Providers
+//
+// Who an OpenID Connect provider has signed in is found by their identity, or is new. Their session ends after some days
+// however often it is used, so that whom the provider does not know any more is out.
+//
 // # Operators
 //
 // Operators are users with a flag. Their sessions may ask for tokens of scope admin, too.

@@ -200,12 +200,17 @@ func (s *Service) Open(ctx context.Context, r Request) (Opened, error) {
 	if err != nil {
 		return Opened{}, models.Public("open a session", err)
 	}
+	s.opened(ctx, r.Before)
+	o.Token, err = s.sign(o.Session, about.externalID, operator, false)
+	return o, err
+}
+
+// opened counts a session and ends the one that the device had before, by its key.
+func (s *Service) opened(ctx context.Context, before string) {
 	s.stats.Opened.Add(1)
-	if err := s.End(ctx, r.Before); err != nil {
+	if err := s.End(ctx, before); err != nil {
 		s.o.Log.WarnContext(ctx, "the session before could not be ended", "error", err)
 	}
-	o.Token, err = s.sign(o.ID, about.externalID, operator, false)
-	return o, err
 }
 
 // openFirst makes the first user an operator, with a session. The code has ended by then.

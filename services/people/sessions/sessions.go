@@ -11,6 +11,7 @@ import (
 	"stepboard/models"
 	"stepboard/services/people/friends"
 	"stepboard/services/people/groups"
+	"stepboard/services/people/identities"
 	"stepboard/services/platform/auth"
 )
 
@@ -54,6 +55,9 @@ type Options struct {
 	Directory Users
 	Groups    Groups
 	Friends   Friends
+	// Identities keeps who users are elsewhere, and Returned is called with the rows of those who were erased and have returned.
+	Identities *identities.Store
+	Returned   func(ctx context.Context, rows []models.RowID) error
 	// NetworkKey is the key of the hashes under which networks are counted.
 	NetworkKey []byte
 	// Sign returns a token of a user for a session, and when it ends; nil where nobody can sign in.
@@ -111,8 +115,11 @@ func (s *Service) Joins(ctx context.Context) (bool, error) {
 // now returns the time, as it is stored.
 func (s *Service) now() time.Time { return s.o.Clock().UTC().Truncate(time.Microsecond) }
 
-// unused returns the moment before which a session was last used that has ended.
-func (s *Service) unused() time.Time { return s.now().Add(-s.o.TTL) }
+// alive returns the moments by which sessions are there now.
+func (s *Service) alive() alive {
+	now := s.now()
+	return alive{now.Add(-s.o.TTL), now}
+}
 
 // existing returns the row of a user, or CodeUserNotFound if there is none.
 func (s *Service) existing(ctx context.Context, user models.UserID) (models.RowID, error) {
@@ -145,7 +152,7 @@ func (s *Service) Token(ctx context.Context, key string, admin bool) (Token, err
 	if !ok || s.o.Sign == nil {
 		return Token{}, errEnded
 	}
-	found, err := s.o.Store.byKey(ctx, hash, s.unused())
+	found, err := s.o.Store.byKey(ctx, hash, s.alive())
 	if err != nil {
 		return Token{}, models.Public("look up a session", err)
 	}
@@ -157,16 +164,19 @@ func (s *Service) Token(ctx context.Context, key string, admin bool) (Token, err
 			s.o.Log.WarnContext(ctx, "the use of a session is noted later", "error", err)
 		}
 	}
-	return s.sign(found.ID, found.ExternalID, found.Operator, admin)
+	return s.sign(found.Session, found.ExternalID, found.Operator, admin)
 }
 
-// sign returns a token of a user for a session.
-func (s *Service) sign(session int64, user models.UserID, operator, admin bool) (Token, error) {
-	scope := ""
+// sign returns a token of a user for a session, which does not outlast it.
+func (s *Service) sign(session models.Session, user models.UserID, operator, admin bool) (Token, error) {
+	scope, ttl := "", s.o.TokenTTL
+	if session.EndsAt != nil {
+		ttl = min(ttl, session.EndsAt.Sub(s.now()))
+	}
 	if admin {
 		scope = auth.ScopeAdmin
 	}
-	text, expires, err := s.o.Sign(user, scope, session, s.o.TokenTTL)
+	text, expires, err := s.o.Sign(user, scope, session.ID, ttl)
 	return Token{text, expires, user, operator}, models.Wrap("sign a token", err)
 }
 
@@ -186,7 +196,7 @@ func (s *Service) List(ctx context.Context, user models.UserID) ([]models.Sessio
 	if err != nil || row == 0 {
 		return nil, err
 	}
-	list, err := s.o.Store.list(ctx, row, s.unused())
+	list, err := s.o.Store.list(ctx, row, s.alive())
 	return list, models.Public("list sessions", err)
 }
 
@@ -207,7 +217,7 @@ func (s *Service) EndOne(ctx context.Context, user models.UserID, id int64) erro
 // Operates returns an error unless a session is there and its user an operator: CodeUnauthenticated or
 // CodeUnavailable. One query.
 func (s *Service) Operates(ctx context.Context, session int64, user models.UserID) error {
-	operates, err := s.o.Store.operates(ctx, session, user, s.unused())
+	operates, err := s.o.Store.operates(ctx, session, user, s.alive())
 	switch {
 	case err != nil:
 		return models.Unavailable("look up an operator", err)
@@ -227,7 +237,7 @@ func (s *Service) EndAll(ctx context.Context) error {
 // Tidy ends the sessions that were not used for long and the codes whose time is over, deletes old counts, and returns
 // how much it has ended. It may be repeated. Some statements.
 func (s *Service) Tidy(ctx context.Context) (ended int64, err error) {
-	return s.o.Store.tidy(ctx, s.now(), s.unused())
+	return s.o.Store.tidy(ctx, s.alive())
 }
 
 // checkDevice returns a device's name as it is stored, or CodeValidationFailed.

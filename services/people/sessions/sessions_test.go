@@ -16,6 +16,7 @@ import (
 	"stepboard/services/people/directory"
 	"stepboard/services/people/friends"
 	"stepboard/services/people/groups"
+	"stepboard/services/people/identities"
 	"stepboard/services/people/sessions"
 	"stepboard/services/people/teams"
 	"stepboard/services/platform/outcomes"
@@ -63,6 +64,7 @@ func each(t *testing.T, join string, test func(f *fixture)) {
 func (f *fixture) serviceOf(join string, perDay int64) *sessions.Service {
 	return sessions.New(sessions.Options{
 		Store: sessions.NewStore(f.env.Gorm), Directory: f.users, Groups: f.groups, Friends: f.friends, NetworkKey: []byte("a key"),
+		Identities: identities.NewStore(f.env.Gorm, []byte("a key")), Returned: func(context.Context, []models.RowID) error { return nil },
 		TTL: ttl, Join: join, NewPerDay: perDay, Clock: f.env.Clock.Now, Log: f.env.Log,
 		Sign: func(user models.UserID, scope string, session int64, ttl time.Duration) (string, time.Time, error) {
 			return fmt.Sprintf("%s %s %d", user, scope, session), f.env.Clock.Now().Add(ttl), nil
@@ -94,10 +96,10 @@ func (f *fixture) begin() sessions.Opened {
 	return f.open(testenv.Must(f.First(f.Context())), "Ann")
 }
 
-// count returns how many rows a query counts.
-func (f *fixture) count(query string, args ...any) (n int64) {
+// countUsers returns how many users there are.
+func (f *fixture) countUsers() (n int64) {
 	f.Helper()
-	if err := f.env.Gorm.Raw(query, args...).Scan(&n).Error; err != nil {
+	if err := f.env.Gorm.Raw(`SELECT count(*) FROM users`).Scan(&n).Error; err != nil {
 		f.Fatal(err)
 	}
 	return n
@@ -160,7 +162,7 @@ func TestCodesWorkOnce(t *testing.T) {
 				})
 			}
 			both.Wait()
-			if users := f.count(`SELECT count(*) FROM users`); opened != 1 || users != 1 {
+			if users := f.countUsers(); opened != 1 || users != 1 {
 				f.Errorf("%d got in, and there are %d users", opened, users)
 			}
 		}
@@ -219,7 +221,7 @@ func TestJoiningIsClosed(t *testing.T) {
 		if further.Created || further.Token.User != ann.Token.User || further.Nickname != "Ann" || !further.Operator {
 			f.Errorf("opened %+v", further)
 		}
-		if n := f.count(`SELECT count(*) FROM users`); n != 1 {
+		if n := f.countUsers(); n != 1 {
 			f.Errorf("there are %d users", n)
 		}
 	})
@@ -234,7 +236,7 @@ func TestBoundsOfNewUsers(t *testing.T) {
 			f.open(*family.InviteCode, fmt.Sprintf("Guest %d", i))
 		}
 		f.refused(sessions.Request{Code: *family.InviteCode, Nickname: "Eve"}, models.CodeRateLimited)
-		if n := f.count(`SELECT count(*) FROM users`); n != 61 {
+		if n := f.countUsers(); n != 61 {
 			f.Errorf("there are %d users", n)
 		}
 		f.env.Clock.Advance(time.Hour)
@@ -509,6 +511,57 @@ func TestSignedUpIDsAreNotMadeAnew(t *testing.T) {
 		}
 		if rows, err := f.users.Ensure(f.Context(), "u_short", "1001"); err != nil || slices.Contains(rows, 0) {
 			f.Errorf("others are made: %v, %v", rows, err)
+		}
+	})
+}
+
+// Who comes by an identity is one user, on whatever devices and at whatever time, and a session lasts as long as the
+// provider's settings say. Its tokens don't outlast it.
+func TestElsewhere(t *testing.T) {
+	each(t, "nobody", func(f *fixture) {
+		who := sessions.Elsewhere{Issuer: "https://login.example", Subject: "1", Nickname: "Ann", Lasts: time.Hour}
+		opened := make([]sessions.Opened, 8)
+		var all sync.WaitGroup
+		for i := range opened {
+			all.Go(func() {
+				var err error
+				if opened[i], err = f.OpenElsewhere(f.Context(), who); err != nil {
+					f.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		created := 0
+		for _, o := range opened {
+			if user := o.Token.User; user != opened[0].Token.User || !user.SignsUp() || o.Operator {
+				f.Errorf("opened %+v", o.Token)
+			}
+			if o.Created {
+				created++
+			}
+		}
+		if users := f.countUsers(); users != 1 || created != 1 {
+			f.Errorf("there are %d users, of whom %d were created", users, created)
+		}
+		others := who
+		others.Issuer, others.Nickname = "https://other.example", ""
+		if ben, err := f.OpenElsewhere(f.Context(), others); err != nil || ben.Token.User == opened[0].Token.User {
+			f.Errorf("the subject of another issuer is %+v, %v", ben, err)
+		}
+		f.env.Clock.Advance(50 * time.Minute)
+		token, err := f.Token(f.Context(), opened[0].Key, false)
+		if left := token.Expires.Sub(f.env.Clock.Now()); err != nil || left != 10*time.Minute {
+			f.Errorf("ten minutes before the end a token lasts %v, %v", left, err)
+		}
+		f.env.Clock.Advance(10 * time.Minute)
+		if token, err := f.Token(f.Context(), opened[0].Key, false); models.CodeOf(err) != models.CodeSessionEnded {
+			f.Errorf("after the end there is the token %+v, %v", token, err)
+		}
+		if list, err := f.List(f.Context(), opened[0].Token.User); len(list) > 0 || err != nil {
+			f.Errorf("after the end there are %+v, %v", list, err)
+		}
+		if ended, err := f.Tidy(f.Context()); ended != 9 || err != nil {
+			f.Errorf("%d sessions were ended, %v", ended, err)
 		}
 	})
 }

@@ -52,12 +52,17 @@ type foundSession struct {
 	Operator   bool
 }
 
-// byKey returns the session of a key, by its hash, that was used since a moment; errEnded if there is none. A user who is
-// being erased has none.
-func (s *Store) byKey(ctx context.Context, hash []byte, since time.Time) (foundSession, error) {
+// goesOn selects the sessions that have not ended: used since a moment, and without an end by another one.
+const goesOn = "last_used_at >= ? AND (ends_at IS NULL OR ends_at > ?)"
+
+// alive has the moments of goesOn.
+type alive struct{ since, now time.Time }
+
+// byKey returns the session of a key, by its hash; errEnded if there is none. A user who is being erased has none.
+func (s *Store) byKey(ctx context.Context, hash []byte, at alive) (foundSession, error) {
 	var found []foundSession
 	err := s.db.WithContext(ctx).Raw(`SELECT s.*, u.external_id, EXISTS (SELECT 1 FROM operators o WHERE o.user_id = s.user_id) AS operator
-		FROM sessions s JOIN users u ON u.user_id = s.user_id WHERE s.key_hash = ? AND s.last_used_at >= ?`, hash, since).Scan(&found).Error
+		FROM sessions s JOIN users u ON u.user_id = s.user_id WHERE s.key_hash = ? AND `+goesOn, hash, at.since, at.now).Scan(&found).Error
 	if err != nil {
 		return foundSession{}, fmt.Errorf("look up a session: %w", err)
 	}
@@ -73,9 +78,9 @@ func (s *Store) noteUse(ctx context.Context, id int64, now time.Time) error {
 	return models.Wrap("note the use of a session", err)
 }
 
-// list returns the sessions of a user that were used since a moment, the one used last first.
-func (s *Store) list(ctx context.Context, user models.RowID, since time.Time) (list []models.Session, err error) {
-	err = s.db.WithContext(ctx).Order("last_used_at DESC, id DESC").Find(&list, "user_id = ? AND last_used_at >= ?", user, since).Error
+// list returns the sessions of a user, the one used last first.
+func (s *Store) list(ctx context.Context, user models.RowID, at alive) (list []models.Session, err error) {
+	err = s.db.WithContext(ctx).Order("last_used_at DESC, id DESC").Find(&list, "user_id = ? AND "+goesOn, user, at.since, at.now).Error
 	return list, models.Wrap("list sessions", err)
 }
 
@@ -100,10 +105,10 @@ func (s *Store) endAll(ctx context.Context, now time.Time) error {
 	})
 }
 
-// operates reports whether a session that was used since a moment is there, of a user who is an operator.
-func (s *Store) operates(ctx context.Context, session int64, user models.UserID, since time.Time) (found bool, err error) {
+// operates reports whether a session is there, of a user who is an operator.
+func (s *Store) operates(ctx context.Context, session int64, user models.UserID, at alive) (found bool, err error) {
 	err = s.db.WithContext(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM sessions s JOIN users u ON u.user_id = s.user_id
-		JOIN operators o ON o.user_id = s.user_id WHERE s.id = ? AND u.external_id = ? AND s.last_used_at >= ?)`, session, user, since).Scan(&found).Error
+		JOIN operators o ON o.user_id = s.user_id WHERE s.id = ? AND u.external_id = ? AND `+goesOn+`)`, session, user, at.since, at.now).Scan(&found).Error
 	return found, models.Wrap("look up an operator", err)
 }
 
@@ -304,19 +309,19 @@ func (s *Store) counted(ctx context.Context, since time.Time, what ...string) (m
 	return counts, err
 }
 
-// tidy ends sessions that were last used before a moment and codes that have ended by now, and deletes old counts.
-func (s *Store) tidy(ctx context.Context, now, unused time.Time) (ended int64, err error) {
+// tidy ends what has ended of sessions and codes, and deletes old counts.
+func (s *Store) tidy(ctx context.Context, at alive) (ended int64, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		sessions, err := revoked.End(tx, now, "sessions", "last_used_at < ?", unused)
+		sessions, err := revoked.End(tx, at.now, "sessions", "NOT ("+goesOn+")", at.since, at.now)
 		if err != nil {
 			return err
 		}
-		codes, err := revoked.End(tx, now, "sign_in_codes", "ends_at <= ?", now)
+		codes, err := revoked.End(tx, at.now, "sign_in_codes", "ends_at <= ?", at.now)
 		ended = sessions + codes
 		return err
 	})
 	if err == nil {
-		err = s.db.WithContext(ctx).Exec(`DELETE FROM sign_in_counts WHERE since < ? AND since > ?`, now.Add(-48*time.Hour), forEver).Error
+		err = s.db.WithContext(ctx).Exec(`DELETE FROM sign_in_counts WHERE since < ? AND since > ?`, at.now.Add(-48*time.Hour), forEver).Error
 	}
 	return ended, err
 }
