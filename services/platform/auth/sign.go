@@ -15,9 +15,12 @@ func SignToken(secret []byte, user models.UserID, scope, issuer, audience string
 	return sign(secret, user, claims{Scope: scope}, issuer, audience, now, ttl)
 }
 
+// sessionPrefix begins the sid of a session of this service: tokens of identity providers have one in another form.
+const sessionPrefix = "stepboard-"
+
 // SignSession is SignToken for a session of the user.
 func SignSession(secret []byte, user models.UserID, scope string, session int64, issuer, audience string, now time.Time, ttl time.Duration) (string, error) {
-	return sign(secret, user, claims{Scope: scope, Session: strconv.FormatInt(session, 10)}, issuer, audience, now, ttl)
+	return sign(secret, user, claims{Scope: scope, Session: sessionPrefix + strconv.FormatInt(session, 10)}, issuer, audience, now, ttl)
 }
 
 // sign signs a token with the scope and session of the claims.

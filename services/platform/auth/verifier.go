@@ -269,9 +269,8 @@ func (v *Verifier) callerOf(c *claims) (*Caller, error) {
 		Admin:   slices.Contains(scopes, ScopeAdmin),
 		Expires: c.ExpiresAt.Add(v.config.Leeway),
 	}
-	// Tokens of identity providers have a sid, too, in another form.
-	if session, err := strconv.ParseInt(c.Session, 10, 64); err == nil && session > 0 {
-		caller.Session = session
+	if id, ok := strings.CutPrefix(c.Session, sessionPrefix); ok {
+		caller.Session, _ = strconv.ParseInt(id, 10, 64)
 	}
 	user, err := models.ParseUserID(c.Subject)
 	if caller.Admin {
