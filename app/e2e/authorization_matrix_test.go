@@ -13,11 +13,11 @@ const (
 	everybody audience = "With any token."
 	phone     audience = "With the key of an upload address, and no token."
 	nobody    audience = "Without a token."
-	device    audience = "Without a token, by the service's own page."
+	ownPage   audience = "Without a token, by the service's own page."
 )
 
 // open reports whether the operations of an audience need no token.
-func open(by audience) bool { return by == nobody || by == device }
+func open(by audience) bool { return by == nobody || by == ownPage }
 
 // access is an operation's entry in the authorization matrix.
 type access struct {
@@ -28,6 +28,8 @@ type access struct {
 	// friend and stranger are the statuses for two other users who make the same call: a
 	// friend who is in the same group, and somebody who is neither. 0 stands for own.
 	friend, stranger int
+	// device is the status of a call of the service's own page on a device of the user that is signed in. 0 stands for own.
+	device int
 	// board, group, competition and id are the values of the path: by default steps, <group>,
 	// <competition> and <friend>.
 	board, group, competition, id string
@@ -103,10 +105,10 @@ func matrix() map[string]access {
 		"DELETE /v1/me/push":                       {by: users, own: 204},
 		"GET /v1/hidden-from":                      {by: users, own: 200},
 		"GET /v1/sign-in":                          {by: nobody, own: 200},
-		"POST /v1/session/code":                    {by: device, own: 404, body: `{"code":"AAAAA-AAAAA"}`},
-		"POST /v1/session":                         {by: device, own: 404, body: `{"code":"AAAAA-AAAAA","nickname":"Eve"}`},
-		"POST /v1/session/token":                   {by: device, own: 401, body: `{}`},
-		"DELETE /v1/session":                       {by: device, own: 204, body: `{}`},
+		"POST /v1/session/code":                    {by: ownPage, own: 200, body: `{"code":"<invite>"}`},
+		"POST /v1/session":                         {by: ownPage, own: 201, body: `{"code":"<invite>","nickname":"Eve"}`},
+		"POST /v1/session/token":                   {by: ownPage, own: 401, device: 200, body: `{}`},
+		"DELETE /v1/session":                       {by: ownPage, own: 204, body: `{}`},
 		"GET /v1/me/sessions":                      {by: users, own: 200},
 		"POST /v1/me/sign-in-codes":                {by: users, own: 201},
 		"DELETE /v1/me/sessions/{session}":         {by: users, own: 404},
