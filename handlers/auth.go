@@ -99,7 +99,7 @@ type RateLimiter interface {
 	EnterReport(ctx context.Context, user models.UserID, export bool) (leave func(), err error)
 }
 
-// SessionChecker knows the sessions of operators and the users who have signed up.
+// SessionChecker knows the sessions of operators.
 type SessionChecker interface {
 	// Operates returns an error unless a session is there and its user an operator.
 	Operates(ctx context.Context, session int64, user models.UserID) error
@@ -228,14 +228,14 @@ func (a *authenticator) identify(header string) (*auth.Caller, error) {
 	return a.tokens.Verify(token)
 }
 
-// checkSession returns CodeUnauthenticated for a user who has signed up and is not there any more, and for an operator whose
+// checkSession returns CodeUnauthenticated for a user who has signed in and is not there any more, and for an operator whose
 // session has ended or who is none any more. CodeUnavailable. One query for tokens of operators' sessions; those of users
 // are found as each call finds its user.
 func (a *authenticator) checkSession(ctx context.Context, caller *auth.Caller) error {
 	if caller.Admin && caller.Session != 0 {
 		return a.sessions.Operates(ctx, caller.Session, caller.Operator)
 	}
-	if !caller.User.SignsUp() {
+	if !caller.User.SignsUp() && caller.Session == 0 {
 		return nil
 	}
 	row, err := a.users.FindOne(ctx, caller.User)

@@ -349,6 +349,19 @@ func (s *authorization) export(p people) string {
 	return text
 }
 
+// The token of a session makes nobody anew who was erased, also of those whose ids an app's tokens make.
+func TestErasedUsersToken(t *testing.T) {
+	t.Parallel()
+	s := newAuthorization(t, testenv.Local(t))
+	s.want(s.as("ann", "PUT", "/v1/me", newProfile), 200, nil)
+	d := s.signIn("ann", "")
+	s.want(s.call(d.token, "PUT", "/v1/me", newProfile), 200, nil)
+	s.want(s.call(d.token, "DELETE", "/v1/me", `{"confirm":"erase"}`), 202, nil)
+	s.refuse(s.call(d.token, "PUT", "/v1/me", newProfile), 401, models.CodeUnauthenticated)
+	s.refuse(s.call(d.token, "GET", "/v1/me", nil), 401, models.CodeUnauthenticated)
+	s.want(s.as("ann", "PUT", "/v1/me", newProfile), 200, nil)
+}
+
 // A board may be closed to users, and user_id must be a user's id.
 func TestAuthorizationOfBoards(t *testing.T) {
 	t.Parallel()
