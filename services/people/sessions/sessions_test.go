@@ -406,6 +406,28 @@ func TestOperators(t *testing.T) {
 	})
 }
 
+// Of two operators of whom one is being erased, the other is the last.
+func TestErasedOperatorsAreNone(t *testing.T) {
+	each(t, "invited", func(f *fixture) {
+		ann := f.begin()
+		code := testenv.Must(f.friends.Invite(f.Context(), ann.Token.User))
+		bob := f.open(code, "Bob")
+		f.open(code, "Cat")
+		if err := f.AddOperator(f.Context(), bob.Token.User, "Ann", false); err != nil {
+			f.Fatal(err)
+		}
+		if err := f.env.Gorm.Exec(`DELETE FROM users WHERE user_id = ?`, bob.Session.User).Error; err != nil { // as an erasure begins
+			f.Fatal(err)
+		}
+		if err := f.Leaves(f.Context(), ann.Token.User); models.CodeOf(err) != models.CodeLastOperator {
+			f.Errorf("the last operator leaves: %v", err)
+		}
+		if err := f.RemoveOperator(f.Context(), ann.Token.User, false); models.CodeOf(err) != models.CodeLastOperator {
+			f.Errorf("the last operator is removed: %v", err)
+		}
+	})
+}
+
 // An erasure ends everything of a user. A database that is restored to an earlier state revives no session, no code, no
 // operator and no invitation.
 func TestNothingIsRevived(t *testing.T) {

@@ -67,8 +67,9 @@ func (s *Service) RemoveOperator(ctx context.Context, user models.UserID, dryRun
 		return err
 	}
 	err = s.o.Store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		var all []models.Operator // locked: of two who remove each other one stays
-		if err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Order("user_id").Find(&all).Error; err != nil {
+		var all []models.Operator // locked: of two who remove each other one stays; who is being erased does not count
+		err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Where("user_id IN (SELECT user_id FROM users)").Order("user_id").Find(&all).Error
+		if err != nil {
 			return fmt.Errorf("lock operators: %w", err)
 		}
 		if len(all) == 1 && all[0].User == row {
@@ -77,7 +78,7 @@ func (s *Service) RemoveOperator(ctx context.Context, user models.UserID, dryRun
 		if dryRun {
 			return nil
 		}
-		_, err := revoked.End(tx, s.now(), "operators", "user_id = ?", row)
+		_, err = revoked.End(tx, s.now(), "operators", "user_id = ?", row)
 		return err
 	})
 	return models.Public("remove an operator", err)
@@ -88,7 +89,7 @@ func (s *Service) RemoveOperator(ctx context.Context, user models.UserID, dryRun
 func (s *Service) Leaves(ctx context.Context, user models.UserID) error {
 	var last bool
 	err := s.o.Store.db.WithContext(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM operators o JOIN users u ON u.user_id = o.user_id WHERE u.external_id = ?)
-		AND (SELECT count(*) FROM operators) = 1 AND (SELECT count(*) FROM (SELECT 1 FROM users LIMIT 2) AS two) = 2`, user).Scan(&last).Error
+		AND (SELECT count(*) FROM operators o JOIN users u ON u.user_id = o.user_id) = 1 AND (SELECT count(*) FROM (SELECT 1 FROM users LIMIT 2) AS two) = 2`, user).Scan(&last).Error
 	if err == nil && last {
 		err = errLast
 	}
