@@ -39,6 +39,24 @@ func (s *server) wantRateLimited(a answer) {
 	}
 }
 
+// Codes can't be guessed while Redis is away, which counts logins: wrong ones are counted in Postgres.
+func TestWrongCodesWithoutRedis(t *testing.T) {
+	t.Parallel()
+	env := testenv.Real(t)
+	s := &authorization{server: newServer(t, env, func(c *config.Config) { c.Limits.LoginsPerMinute = 10 })}
+	if err := env.Redis.Close(); err != nil {
+		t.Fatal(err)
+	}
+	try := func() answer {
+		w := s.ask("POST", "/v1/session/code", `{"code":"AAAAA-AAAAA"}`, signedIn{})
+		return answer{status: w.Code, header: w.Header(), body: w.Body.Bytes()}
+	}
+	for range 100 {
+		s.refuse(try(), http.StatusNotFound, models.CodeNotFound)
+	}
+	s.refuse(try(), http.StatusTooManyRequests, models.CodeRateLimited)
+}
+
 func TestLimitOfAUser(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, testLimitOfAUser)
