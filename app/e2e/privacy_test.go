@@ -16,9 +16,11 @@ import (
 
 	"stepboard/app/e2e/harness"
 	"stepboard/config"
+	"stepboard/internal/codes"
 	"stepboard/internal/testenv"
 	"stepboard/models"
 	"stepboard/services/people/friends"
+	"stepboard/services/platform/auth"
 	"stepboard/services/rankings/stream"
 )
 
@@ -37,6 +39,10 @@ type populations struct {
 	friends map[pair]bool // in both directions
 	hidden  map[models.UserID]bool
 	choices map[string]map[pair]bool // by path, from who has chosen
+
+	groups  map[*server]string // invitations of a group
+	renewed []string           // invitations that people who were blocked since may know
+	windows int                // how many private windows were opened
 }
 
 type pair struct{ from, to models.UserID }
@@ -46,11 +52,14 @@ var choicePaths = []string{"hidden-from", "muted", "blocked"}
 // newPopulations creates people with scores on an archived day and today. Some
 // are friends since the archived day, and some since so late that it does not show them.
 func newPopulations(t testing.TB, random *rand.Rand, settings ...func(*config.Config)) *populations {
+	settings = append(settings, func(c *config.Config) { c.SignIn.Join = "invited" })
 	p := &populations{
 		t: t, random: random, chosen: newServer(t, testenv.Local(t), settings...), plain: newServer(t, testenv.Local(t), settings...),
 		people: []models.UserID{"ann", "ben", "cho", "dee", "eve"}, tokens: make(map[models.UserID]string),
 		friends: make(map[pair]bool), hidden: make(map[models.UserID]bool), choices: make(map[string]map[pair]bool),
+		groups: make(map[*server]string),
 	}
+	p.tokens["backend"] = harness.Token(t, "backend", auth.ScopeService)
 	for _, path := range choicePaths {
 		p.choices[path] = make(map[pair]bool)
 	}
@@ -62,6 +71,9 @@ func newPopulations(t testing.TB, random *rand.Rand, settings ...func(*config.Co
 		for _, user := range p.people {
 			s.want(s.as(user, "PUT", "/v1/me", map[string]string{"nickname": "N " + string(user)}), http.StatusOK, nil)
 		}
+		var family group
+		s.want(s.as("ann", "POST", "/v1/groups", `{"name":"Family"}`), http.StatusCreated, &family)
+		p.groups[s] = *family.Code
 	}
 	p.day = models.DateOf(testenv.Noon)
 	p.upload(p.day)
@@ -128,11 +140,14 @@ func (p *populations) change() {
 	order := p.random.Perm(len(p.people))
 	a, b := p.people[order[0]], p.people[order[1]]
 	path := choicePaths[p.random.IntN(len(choicePaths))]
-	switch p.random.IntN(10) {
+	switch p.random.IntN(11) {
 	case 0, 1:
 		p.hidden[a] = !p.hidden[a]
 		p.expect(p.chosen, a, "PUT", "/v1/me/privacy", fmt.Sprintf(`{"hidden":%v}`, p.hidden[a]), http.StatusOK)
 	case 2, 3, 4:
+		if path == "blocked" && !p.choices[path][pair{a, b}] {
+			p.renewed = append(p.renewed, p.invitation(p.chosen, a))
+		}
 		p.expect(p.chosen, a, "PUT", "/v1/"+path+"/"+string(b), "", http.StatusNoContent)
 		p.choices[path][pair{a, b}] = true
 		if path == "blocked" {
@@ -148,6 +163,98 @@ func (p *populations) change() {
 		p.befriend(a, b)
 	case 8, 9:
 		p.like(a, b)
+	case 10:
+		if len(p.people) < 7 {
+			p.join(a)
+		}
+	}
+}
+
+// invitation returns the code by which a user invites friends.
+func (p *populations) invitation(s *server, user models.UserID) string {
+	return testenv.Must(s.app.Friends.Invite(p.t.Context(), user))
+}
+
+// join lets somebody new open the invitation of a user in both services, whose answers are the same but for random values.
+// Then the newcomer gets one id in both.
+func (p *populations) join(by models.UserID) {
+	p.t.Helper()
+	user := models.UserID(fmt.Sprintf("new%d", len(p.people)))
+	var texts []string
+	for _, s := range p.both() {
+		answer := p.open(s, "/v1/session", fmt.Sprintf(`{"code":%q,"nickname":"N %s"}`, p.invitation(s, by), user))
+		path := fmt.Sprintf("/v1/users/%s/rename", answer["user_id"])
+		p.expect(s, "backend", "POST", path, fmt.Sprintf(`{"to":%q}`, user), http.StatusNoContent)
+		for _, random := range []string{"user_id", "token", "expires_at"} {
+			delete(answer, random)
+		}
+		texts = append(texts, string(testenv.Must(json.Marshal(answer))))
+	}
+	if texts[0] != texts[1] || strings.Contains(texts[0], "N "+string(by)) {
+		p.t.Fatalf("who opens the invitation of %s:\ngot  %s\nwant %s", by, texts[0], texts[1])
+	}
+	p.people, p.tokens[user] = append(p.people, user), harness.Token(p.t, user, "")
+	p.friends[pair{by, user}], p.friends[pair{user, by}] = true, true
+}
+
+// open makes a call in a private window of a network of its own, and returns the answer with its status.
+func (p *populations) open(s *server, path, body string) (answer map[string]any) {
+	p.t.Helper()
+	p.windows++
+	r := httptest.NewRequestWithContext(p.t.Context(), http.MethodPost, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	r.RemoteAddr = fmt.Sprintf("[2001:db8:0:%x::1]:1234", p.windows)
+	w := httptest.NewRecorder()
+	s.app.Handler.ServeHTTP(w, r)
+	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+		p.t.Fatalf("%s: %v in %s", path, err, w.Body)
+	}
+	delete(answer, "request_id")
+	answer["status"] = w.Code
+	return answer
+}
+
+// tells compares what the code of an invitation tells whoever is not signed in.
+func (p *populations) tells(s *server, code string, want map[string]any) {
+	p.t.Helper()
+	if got := p.open(s, "/v1/session/code", fmt.Sprintf(`{"code":%q}`, code)); fmt.Sprint(got) != fmt.Sprint(want) {
+		p.t.Fatalf("an invitation tells %v, want %v", got, want)
+	}
+}
+
+// compareInvitations compares what invitations tell: whatever somebody hides, a nickname or the name of a group. One that
+// was renewed because its user has blocked somebody is like one that never was.
+func (p *populations) compareInvitations() {
+	p.t.Helper()
+	user := p.people[p.random.IntN(len(p.people))]
+	for _, s := range p.both() {
+		p.tells(s, p.invitation(s, user), map[string]any{"status": 200, "kind": "friend", "new": true, "nickname": "N " + string(user), "group": nil})
+		p.tells(s, p.groups[s], map[string]any{"status": 200, "kind": "group", "new": true, "nickname": nil, "group": "Family"})
+	}
+	if n := len(p.renewed); n > 0 {
+		unknown := p.open(p.chosen, "/v1/session/code", fmt.Sprintf(`{"code":%q}`, codes.New()))
+		p.tells(p.chosen, p.renewed[p.random.IntN(n)], unknown)
+	}
+}
+
+// compareSessions checks that a viewer is told nothing of a session of somebody else.
+func (p *populations) compareSessions(viewer models.UserID) {
+	p.t.Helper()
+	p.same(viewer, "/v1/me/sessions", nil)
+	if list, _ := p.read(p.chosen, viewer, "/v1/me/sessions"); len(list["sessions"].([]any)) > 0 {
+		return // those of newcomers have the first ids
+	}
+	answers := make(map[string]bool)
+	for _, id := range []string{"1", "999999"} {
+		status, text := p.ask(p.chosen, viewer, "DELETE", "/v1/me/sessions/"+id, "")
+		var answer map[string]any
+		if err := json.Unmarshal(text, &answer); err != nil {
+			p.t.Fatal(err)
+		}
+		answers[fmt.Sprint(status, answer["code"], answer["detail"], answer["errors"])] = true
+	}
+	if len(answers) != 1 {
+		p.t.Fatalf("%s is told that somebody else has a session: %v", viewer, answers)
 	}
 }
 
@@ -264,6 +371,8 @@ func anonymously(notShown []models.UserID) func(map[string]any) {
 // compare compares all answers to a viewer.
 func (p *populations) compare(viewer models.UserID) {
 	p.t.Helper()
+	p.compareInvitations()
+	p.compareSessions(viewer)
 	notShown := p.notShown(viewer)
 	days := []string{"", "&date=" + p.day.String()}
 	for _, day := range days {
