@@ -9,6 +9,7 @@ import (
 	"stepboard/config"
 	"stepboard/internal/keys"
 	"stepboard/internal/stores"
+	"stepboard/models"
 	"stepboard/services/boards/archive"
 	"stepboard/services/boards/board"
 	"stepboard/services/boards/catalog"
@@ -74,13 +75,40 @@ func newBoards(ctx context.Context, o Options, p platform, known *catalog.Catalo
 // defineBoards stores the definitions of the settings' boards, and logs which stored boards
 // the settings no longer name.
 func defineBoards(ctx context.Context, o Options, known *catalog.Catalog) error {
+	define := known.Definitions.Define
 	if o.KeepStoredBoards {
-		return known.Definitions.DefineMissing(ctx, o.Config.BoardDefinitions())
+		define = known.Definitions.DefineMissing
 	}
-	if err := known.Definitions.Define(ctx, o.Config.BoardDefinitions()); err != nil {
+	if err := define(ctx, o.Config.BoardDefinitions()); err != nil {
 		return err
 	}
-	return warnOfBoards(ctx, o.Config, o.Stores, o.Clock(), o.Log)
+	switch {
+	case len(o.Config.Boards) == 0 && o.Stores.Folder != nil:
+		return keepBoards(ctx, o, known)
+	case o.KeepStoredBoards:
+		return nil
+	default:
+		return warnOfBoards(ctx, o.Config, o.Stores, o.Clock(), o.Log)
+	}
+}
+
+// keepBoards leaves the boards of a data folder as they are stored, and defines one in a new folder.
+func keepBoards(ctx context.Context, o Options, known *catalog.Catalog) error {
+	if len(known.Definitions.Boards()) == 0 {
+		o.Config.Boards = []config.Board{config.FolderBoard(machineZone())}
+		if err := known.Definitions.DefineMissing(ctx, o.Config.BoardDefinitions()); err != nil {
+			return err
+		}
+	}
+	if o.KeepStoredBoards {
+		return nil
+	}
+	var stored []models.Board
+	for _, b := range known.Definitions.Boards() {
+		stored = append(stored, b.Board)
+		o.Log.Info("the settings have no boards: a board as it is stored", "board", b.Name, "time_zone", b.TimeZone, "global", b.Global)
+	}
+	return o.Config.WeChat.CheckBoards(stored)
 }
 
 // buildIngest constructs the services of uploads, which go to the boards directly

@@ -23,7 +23,7 @@ type Config struct {
 	Auth           Auth          `koanf:"auth" doc:"Which tokens are accepted. serve requires a secret or a JWKS."`
 	Limits         Limits        `koanf:"limits" doc:"How often a caller may call, over all processes. docs/operations.md#limiting-calls says how calls are counted."`
 	Ingest         Ingest        `koanf:"ingest" doc:"How uploads reach the boards."`
-	Boards         []Board       `koanf:"boards" validate:"min=1,unique=Name,dive" doc:"A list of boards. A board that is taken out of it is served as before and takes uploads; serve and config check --connect name it, unless it is an event that is over."`
+	Boards         []Board       `koanf:"boards" validate:"unique=Name,dive" doc:"A list of boards. A board that is taken out of it is served as before and takes uploads; serve and config check --connect name it, unless it is an event that is over. Without the list, servers have steps, as below, and a data folder keeps the boards that it has; a new one has steps with the days of the machine's time zone (TZ, or the link /etc/localtime, otherwise UTC; the log says which) and global service."`
 	Rankings       Rankings      `koanf:"rankings" doc:"How rankings are read."`
 	Cache          Cache         `koanf:"cache" doc:"Sets in Redis of friends, members of groups, and users who are not shown."`
 	Directory      Directory     `koanf:"directory" doc:"The directory of users: user ids, nicknames and avatars."`
@@ -343,6 +343,14 @@ func Default() Config {
 		Log:            Log{Level: "info", Format: "json"},
 		Traces:         Traces{Ratio: 0.01},
 	}
+}
+
+// FolderBoard returns the board of a new data folder whose settings have none. Its days are those of a time zone. Who
+// signs up by an invitation does not see strangers on it.
+func FolderBoard(zone string) Board {
+	b := defaultBoard("steps")
+	b.TimeZone, b.Global = zone, string(models.AudienceService)
+	return b
 }
 
 // defaultBoard returns the defaults of a board in the file.

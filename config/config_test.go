@@ -145,6 +145,9 @@ func TestValuesOfEveryType(t *testing.T) {
 			}
 			want := config.Default()
 			tt.set(&want)
+			if want.Data.Dir != "" {
+				want.Boards = nil // those that the folder has
+			}
 			if diff := cmp.Diff(want, cfg); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -420,6 +423,9 @@ func TestBoards(t *testing.T) {
 		want  []config.Board
 	}{
 		{"none", given{}, []config.Board{steps}},
+		{"none, on a data folder", given{file: "data: {dir: d}"}, nil},
+		{"an empty list, on a data folder", given{file: "data: {dir: d}\nboards: []"}, []config.Board{}},
+		{"on a data folder", given{file: "data: {dir: d}\nboards: [{name: a}]"}, []config.Board{bare("a")}},
 		{"a name is enough", given{file: "boards: [{name: a}]"}, []config.Board{bare("a")}},
 		{"all settings", given{file: "boards: [" + fullText + "]"}, []config.Board{full}},
 		{"more than the default's one", given{file: "boards: [{name: a}, " + fullText + ", {name: c}]"}, []config.Board{bare("a"), full, bare("c")}},
@@ -550,6 +556,7 @@ func TestRequireWeChat(t *testing.T) {
 	}{
 		{"as it should be", func(*config.Config) {}, ""},
 		{"a data folder, which has a secret", func(c *config.Config) { c.Data.Dir, c.Auth = "d", config.Auth{} }, ""},
+		{"a data folder, which has boards", func(c *config.Config) { c.Data.Dir, c.Boards = "d", nil }, ""},
 		{"the longest token", func(c *config.Config) { c.Auth.MaxTokenLifetime = 24 * time.Hour }, ""},
 		{"an unknown board", func(c *config.Config) { c.WeChat.Apps[0].Board = "other" }, "wechat.apps[0].board"},
 		{"another zone", func(c *config.Config) { c.Boards[0].TimeZone = "Asia/Tokyo" }, "wechat.apps[0].board"},

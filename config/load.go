@@ -66,7 +66,7 @@ func Load(src Sources) (Config, error) {
 		}
 	}
 	cfg := Default()
-	if k.Exists("boards") {
+	if k.Exists("boards") || k.String("data.dir") != "" { // which keeps the boards that it has
 		cfg.Boards = nil
 	}
 	if err := unmarshal(k, &cfg); err != nil {
@@ -222,6 +222,9 @@ func (c *Config) validate() error {
 	} else if err != nil {
 		return err
 	}
+	if len(c.Boards) == 0 && c.Data.Dir == "" {
+		return errors.New("boards: must have at least one")
+	}
 	if err := cmp.Or(c.HTTP.check(c.Data.Dir), c.Backup.check(c.Data.Dir), c.Redis.check("redis"), c.Auth.check()); err != nil {
 		return err
 	}
@@ -352,14 +355,24 @@ func (c *Config) requireOIDC() error {
 // chinaZone is the zone of WeChat's days.
 const chinaZone = "Asia/Shanghai"
 
-// requireWeChat returns an error unless mini programs have a board for WeChat's days, and their people's tokens a secret
-// that signs them.
-func (c *Config) requireWeChat() error {
-	for i, app := range c.WeChat.Apps {
-		if !slices.ContainsFunc(c.Boards, func(b Board) bool {
-			return b.Name == app.Board && b.Kind == string(models.KindDaily) && b.TimeZone == chinaZone && b.Order == string(models.OrderHigh)
+// CheckBoards returns an error unless each mini program has one of the boards, for WeChat's days.
+func (w WeChat) CheckBoards(boards []models.Board) error {
+	for i, app := range w.Apps {
+		if !slices.ContainsFunc(boards, func(b models.Board) bool {
+			return b.Name == app.Board && b.Kind == models.KindDaily && b.TimeZone == chinaZone && b.Order == models.OrderHigh
 		}) {
 			return fmt.Errorf("wechat.apps[%d].board: must be a daily board of the settings with time_zone %s and order high", i, chinaZone)
+		}
+	}
+	return nil
+}
+
+// requireWeChat returns an error unless mini programs have a board for WeChat's days, which may be stored in a data
+// folder, and their people's tokens a secret that signs them.
+func (c *Config) requireWeChat() error {
+	if len(c.Boards) > 0 {
+		if err := c.WeChat.CheckBoards(c.BoardDefinitions()); err != nil {
+			return err
 		}
 	}
 	switch longest := c.Auth.MaxTokenLifetime; {

@@ -64,6 +64,13 @@ func (p *program) move(ctx context.Context, cfg config.Config) error {
 	fmt.Fprintf(p.stdout, "%d rows, %d archived scores of %d days and %d entries of boards are in %s, compared, in %v.\n",
 		summary.Rows, summary.Archived, summary.Buckets, summary.Entries, serversText(cfg), time.Since(started).Round(time.Millisecond))
 	fmt.Fprintln(p.stdout, "Nothing serves the folder any more. Start stepboard serve with these settings, without data.dir.")
+	for _, b := range summary.Boards {
+		usual := config.Default().Boards[0] // of servers whose settings have none
+		if len(cfg.Boards) == 0 && b.Name == usual.Name && (b.TimeZone != usual.TimeZone || string(b.Global) != usual.Global) {
+			fmt.Fprintf(p.stdout, "Its days stay those of %s with this in the settings: boards: [{name: %s, time_zone: %s, global: %s}]\n",
+				b.TimeZone, b.Name, b.TimeZone, b.Global)
+		}
+	}
 	if _, err := os.Stat(folder.Path(secretName)); err == nil && cfg.Auth.None() {
 		fmt.Fprintf(p.stdout, "Tokens stay valid with the folder's secret: auth.hs256_secret is the content of %s.\n", folder.Path(secretName))
 	}

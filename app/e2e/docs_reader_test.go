@@ -50,6 +50,7 @@ func newReader(t testing.TB, doc string) *reader {
 	fillBin(t, bin, rdb)
 	pg := testenv.Must(pgconn.ParseConfig(dsn))
 	env := append(ownEnvironment(),
+		"TZ=Asia/Shanghai", // where the demo is, whose dates the documents show
 		"PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+r.tmp, "CURL_HOME="+bin,
 		// With these flags, go run uses the build cache of make build.
 		"CGO_ENABLED=0", "GOFLAGS=-trimpath -ldflags=-w -tags=nomsgpack",

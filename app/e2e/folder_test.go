@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -103,6 +104,54 @@ func TestDataFolder(t *testing.T) {
 		t.Errorf("the friends are %s", got)
 	}
 	second.Stop()
+}
+
+// boardOn returns the zone and the audience of board steps in a process that serves a data folder.
+func boardOn(t testing.TB, dir string, p *testenv.Command) string {
+	t.Helper()
+	token := strings.TrimSpace(onFolder(t, dir, "token", "--user=9").Succeeds(t))
+	var got struct {
+		Boards []struct {
+			Zone   string `json:"time_zone"`
+			Global string
+		}
+	}
+	if err := json.Unmarshal([]byte(harness.Call(t, p.Process, token, "GET", "/v1/boards", "", http.StatusOK)), &got); err != nil || len(got.Boards) != 1 {
+		t.Fatalf("the boards are %+v, %v", got, err)
+	}
+	return got.Boards[0].Zone + " " + got.Boards[0].Global
+}
+
+// A new folder's board has the days of the machine's time zone. Later starts in another zone keep it, and settings with boards
+// change it for good.
+func TestBoardOfANewFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, start := range []struct{ zone, flag, want string }{
+		{"Europe/Berlin", "--log.level=info", "Europe/Berlin service"},
+		{"America/New_York", "--log.level=info", "Europe/Berlin service"},
+		{"America/New_York", "--boards=[]", "Europe/Berlin service"},
+		{"America/New_York", "--boards=[{name: steps, max_score: 70000}]", "Asia/Shanghai users"},
+		{"Europe/Berlin", "--log.level=info", "Asia/Shanghai users"},
+	} {
+		p := testenv.ServeFolderIn(t, []string{"env", "TZ=" + start.zone}, dir, start.flag)
+		if got := boardOn(t, dir, p); got != start.want {
+			t.Errorf("in %s with %s: the board has %s, want %s", start.zone, start.flag, got, start.want)
+		}
+		zone, _, _ := strings.Cut(start.want, " ")
+		if says := strings.Contains(p.Log(), `"board":"steps","time_zone":"`+zone+`"`); says == strings.Contains(start.flag, "name") {
+			t.Errorf("in %s with %s the log says: %s", start.zone, start.flag, p.Log())
+		}
+		p.Stop()
+	}
+	made := t.TempDir()
+	onFolder(t, made, "import", "friends", file(t, "9 10\n")).Succeeds(t)
+	onFolder(t, made, "serve", "--http.addr=127.0.0.1:0", "--wechat.apps=[{appid: wx1, secret: s, board: steps}]").Fails(t, 1, "wechat.apps[0].board: must be a daily board")
+	p := testenv.ServeFolderIn(t, []string{"env", "TZ=Europe/Berlin"}, made)
+	if got := boardOn(t, made, p); got != testenv.Morning+" service" {
+		t.Errorf("a command has made the board of %s", got)
+	}
+	p.Stop()
 }
 
 // gzipped returns a text as gzip compresses it.

@@ -264,6 +264,8 @@ func TestRefusedMoves(t *testing.T) {
 	if got := files(t, dir); got != "lock secret stepboard.db" {
 		t.Errorf("the folder has %s", got)
 	}
-	move(dir).Succeeds(t)
+	if out := move(dir).Succeeds(t); !strings.Contains(out, "boards: [{name: steps, time_zone: "+testenv.Morning+", global: service}]\n") {
+		t.Errorf("move prints %s", out)
+	}
 	onFolder(t, dir, "serve", "--http.addr=127.0.0.1:0").Fails(t, 1, "was moved to database ")
 }

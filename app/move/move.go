@@ -45,6 +45,8 @@ type Summary struct {
 	Rows, Archived int64
 	Buckets        int
 	Entries        int64
+	// Boards are the definitions that were moved.
+	Boards []models.Board
 }
 
 // mover is a move that is under way.
@@ -92,6 +94,9 @@ func Run(ctx context.Context, o Options) (s Summary, err error) {
 			return s, err
 		}
 		failpoint.Hit("move.complete")
+	}
+	if err := m.to.Gorm.WithContext(ctx).Order("name").Find(&s.Boards).Error; err != nil {
+		return s, fmt.Errorf("list boards: %w", err)
 	}
 	return s, o.Folder.MarkMoved(o.Where)
 }

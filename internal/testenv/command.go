@@ -3,7 +3,6 @@ package testenv
 import (
 	"bytes"
 	"io"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -53,7 +52,7 @@ func serveFolder(t testing.TB, program, env []string, dir string, more ...string
 	args := append(append(program[1:], "serve", "--data="+dir, "--http.addr=127.0.0.1:0"), more...)
 	c.Process = start(t, program[0], serving, func(cmd *exec.Cmd) {
 		cmd.Stdout = &c.out
-		cmd.Env = append(os.Environ(), env...)
+		cmd.Env = append(cmd.Env, env...)
 	}, args...)
 	c.awaitListening(serving)
 	return c

@@ -75,13 +75,13 @@ func moduleRoot(t testing.TB) string {
 // end with "#" and a number: how often it must be reached before the process is killed.
 func ServeUntil(t testing.TB, step string, cfg config.Config, more ...string) *Process {
 	t.Helper()
-	return serve(t, Must(binaryWithFailpoints()), func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "FAILPOINT="+step) }, cfg, more...)
+	return serve(t, Must(binaryWithFailpoints()), func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "FAILPOINT="+step) }, cfg, more...)
 }
 
 // RunUntil starts a command with a program that is killed at a step, as in ServeUntil.
 func RunUntil(t testing.TB, step string, args ...string) *Process {
 	t.Helper()
-	return start(t, Must(binaryWithFailpoints()), nil, func(cmd *exec.Cmd) { cmd.Env = append(os.Environ(), "FAILPOINT="+step) }, args...)
+	return start(t, Must(binaryWithFailpoints()), nil, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "FAILPOINT="+step) }, args...)
 }
 
 // ServeFolderUntil is ServeFolder with a program that is killed at a step, as in ServeUntil; if that

@@ -93,6 +93,9 @@ func Flags(cfg config.Config) []string {
 	}
 }
 
+// variables returns those of the environment of a process, which is in the time zone Morning.
+func variables() []string { return append(os.Environ(), "TZ="+Morning) }
+
 // Run runs the program to its end and returns its output and exit status.
 func Run(t testing.TB, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
@@ -100,6 +103,7 @@ func Run(t testing.TB, args ...string) (stdout, stderr string, status int) {
 	var out, errOut bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Dir = t.TempDir() // not the folder of the tests, which may have a settings file
+	cmd.Env = variables()
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err := cmd.Run()
 	var exit *exec.ExitError
@@ -127,6 +131,7 @@ func start(t testing.TB, binary string, serving chan<- string, prepare func(*exe
 	t.Helper()
 	p := &Process{t: t, cmd: exec.Command(binary, args...), logged: make(chan struct{})}
 	p.cmd.Dir = t.TempDir() // not the folder of the tests, which may have a settings file
+	p.cmd.Env = variables()
 	prepare(p.cmd)
 	stderr := Must(p.cmd.StderrPipe())
 	if err := p.cmd.Start(); err != nil {

@@ -136,7 +136,7 @@ func TestFamily(t *testing.T) {
 					{ method: 'POST', body: '{}', headers: { 'Content-Type': 'application/json' } })).json()).token },
 			}).then((answer) => answer.status)`
 			for score, p := range map[string]*page{"9000": ann, "7961": ben} {
-				js := "(async () => " + strings.NewReplacer("%SCORE%", score, "%DATE%", "new Date().toLocaleDateString('sv', { timeZone: 'Asia/Shanghai' })").Replace(upload) + ")()"
+				js := "(async () => " + strings.NewReplacer("%SCORE%", score, "%DATE%", "new Date().toLocaleDateString('sv', { timeZone: '"+testenv.Morning+"' })").Replace(upload) + ")()"
 				if status, _ := ask[int](p, js); status != http.StatusOK {
 					t.Fatalf("steps: status %d", status)
 				}
