@@ -50,6 +50,8 @@ type Options struct {
 	Random   models.Random
 	Log      *slog.Logger
 	Verifier *auth.Verifier
+	// SessionSecret signs the tokens of sessions; empty means auth.hs256_secret.
+	SessionSecret string
 	// Leases are taken by jobs; nil means those of the stores.
 	Leases *lease.Service
 	// StreamLimits limits streams of rankings. The zero value means the defaults.

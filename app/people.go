@@ -89,10 +89,10 @@ func newSessions(o Options, w people, idKey []byte, returned func(context.Contex
 		TokenTTL: tokens.MaxTokenLifetime, TTL: o.Config.SignIn.SessionTTL, Join: o.Config.SignIn.Join, NewPerDay: o.Config.SignIn.NewPerDay,
 		Clock: o.Clock, Log: o.Log,
 	}
-	if tokens.HS256Secret != "" {
+	if secret := cmp.Or(o.SessionSecret, tokens.HS256Secret); secret != "" {
 		options.Sign = func(user models.UserID, scope string, session int64, ttl time.Duration) (string, time.Time, error) {
 			now := o.Machine() // by which tokens are checked
-			text, err := auth.SignSession([]byte(tokens.HS256Secret), user, scope, session, tokens.Issuer, tokens.Audience, now, ttl)
+			text, err := auth.SignSession([]byte(secret), user, scope, session, tokens.Issuer, tokens.Audience, now, ttl)
 			return text, now.Add(ttl), err
 		}
 	}

@@ -71,7 +71,7 @@ func (p *program) move(ctx context.Context, cfg config.Config) error {
 				b.TimeZone, b.Name, b.TimeZone, b.Global)
 		}
 	}
-	if _, err := os.Stat(folder.Path(secretName)); err == nil && cfg.Auth.None() {
+	if _, err := os.Stat(folder.Path(secretName)); err == nil && cfg.Auth.HS256Secret == "" {
 		fmt.Fprintf(p.stdout, "Tokens stay valid with the folder's secret: auth.hs256_secret is the content of %s.\n", folder.Path(secretName))
 	}
 	return nil

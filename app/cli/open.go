@@ -70,7 +70,7 @@ func buildApp(ctx context.Context, o app.Options) (*app.App, error) {
 	if err := app.CheckStores(ctx, o.Config, o.Stores, o.Roles, o.Log); err != nil {
 		return nil, errors.Join(err, closeStores())
 	}
-	o.Verifier = newVerifier(ctx, o.Config.Auth, o.Log)
+	o.Verifier = newVerifier(ctx, o)
 	a, err := app.Build(ctx, o)
 	if err != nil {
 		o.Verifier.Close()
@@ -79,16 +79,17 @@ func buildApp(ctx context.Context, o app.Options) (*app.App, error) {
 	return a, nil
 }
 
-// newVerifier returns a verifier that checks tokens with the secret, the JWKS, or
+// newVerifier returns a verifier that checks tokens with the secrets, the JWKS, or
 // both, or none. If the JWKS can't be fetched now, it is fetched in the background once
 // the service runs.
-func newVerifier(ctx context.Context, cfg config.Auth, log *slog.Logger) *auth.Verifier {
+func newVerifier(ctx context.Context, o app.Options) *auth.Verifier {
+	cfg := o.Config.Auth
 	v := auth.VerifierConfig{
-		Secret: []byte(cfg.HS256Secret), PreviousSecret: []byte(cfg.HS256PreviousSecret),
+		Secret: []byte(cfg.HS256Secret), PreviousSecret: []byte(cfg.HS256PreviousSecret), SessionSecret: []byte(o.SessionSecret),
 		Issuer: cfg.Issuer, Audience: cfg.Audience, MaxLifetime: cfg.MaxTokenLifetime, Leeway: cfg.Leeway,
 	}
 	if cfg.JWKSURL != "" {
-		v.Keys = auth.NewKeySet(ctx, cfg.JWKSURL, log)
+		v.Keys = auth.NewKeySet(ctx, cfg.JWKSURL, o.Log)
 	}
 	return auth.NewVerifier(v)
 }

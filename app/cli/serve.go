@@ -102,18 +102,13 @@ func (p *program) serve(ctx context.Context, cfg config.Config, roles app.Roles,
 	return errors.Join(p.serveApp(ctx, a, o, begins), a.Close())
 }
 
-// openAndBuild opens the stores and builds the service, with the secret of a data folder if it
-// needs one.
+// openAndBuild opens the stores and builds the service, with the secret of a data folder unless the settings have one.
 func openAndBuild(ctx context.Context, o *app.Options) (*app.App, error) {
 	if err := openStores(ctx, o); err != nil {
 		return nil, err
 	}
-	if folder := o.Stores.Folder; folder != nil && o.Config.Auth.None() {
-		err := makeSecret(folder)
-		if err == nil {
-			o.Config.Auth, err = withFolderSecret(o.Config)
-		}
-		if err != nil {
+	if o.Stores.Folder != nil && o.Config.Auth.HS256Secret == "" {
+		if err := useFolderSecret(o); err != nil {
 			return nil, errors.Join(err, o.Stores.Close())
 		}
 	}

@@ -5,8 +5,13 @@ import (
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,8 +19,10 @@ import (
 	"github.com/MicahParks/jwkset"
 	"github.com/golang-jwt/jwt/v5"
 
+	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
 	"stepboard/models"
+	"stepboard/services/platform/auth"
 )
 
 // issuer serves a JWKS, as a login service does.
@@ -97,4 +104,47 @@ func TestServeWithoutIssuer(t *testing.T) {
 	i.away.Store(true)
 	s.want(s.call(sign(t, jwt.SigningMethodRS256, "", key), "GET", "/v1/boards", nil), http.StatusOK, nil)
 	p.Stop()
+}
+
+// On a data folder that takes the tokens of an issuer, people sign in by codes, too: the folder's secret signs the tokens of
+// their sessions, and no others.
+func TestSessionsBesideAJWKS(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	key := testenv.Must(rsa.GenerateKey(rand.Reader, 2048))
+	i.publish("key", key)
+	dir := t.TempDir()
+	p := testenv.ServeFolder(t, dir, "--auth.jwks_url="+i.url)
+	if printed := p.Stdout(); strings.Contains(printed, "#code/") {
+		t.Errorf("a first code is printed: %s", printed)
+	}
+	code, _, _ := strings.Cut(onFolder(t, dir, "sign-in-code", "--new", "Ann", "--operator").Succeeds(t), " ")
+	answer, err := http.Post(p.URL+"/v1/session", "application/json", strings.NewReader(fmt.Sprintf(`{"code":%q}`, code)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var session struct {
+		Token string
+		User  models.UserID `json:"user_id"`
+	}
+	if err := json.NewDecoder(answer.Body).Decode(&session); err != nil || answer.StatusCode != http.StatusCreated {
+		t.Fatalf("signing in: status %d, %v", answer.StatusCode, err)
+	}
+	secret := []byte(strings.TrimSpace(string(testenv.Must(os.ReadFile(filepath.Join(dir, "secret"))))))
+	for who, tt := range map[string]struct {
+		token string
+		want  int
+	}{
+		"the session":          {session.Token, http.StatusOK},
+		"the issuer":           {sign(t, jwt.SigningMethodRS256, "key", key), http.StatusOK},
+		"the folder's secret":  {sign(t, jwt.SigningMethodHS256, "", secret), http.StatusUnauthorized},
+		"the command":          {testenv.Must(auth.SignToken(secret, session.User, auth.ScopeAdmin, "", "", time.Now(), time.Hour)), http.StatusUnauthorized},
+		"a session not theirs": {testenv.Must(auth.SignSession(secret, session.User, auth.ScopeAdmin, 99, "", "", time.Now(), time.Hour)), http.StatusUnauthorized},
+	} {
+		if status, text, err := harness.Request(t.Context(), http.DefaultClient, tt.token, "GET", p.URL+"/v1/boards", ""); err != nil || status != tt.want {
+			t.Errorf("by %s: %d, want %d: %s, %v", who, status, tt.want, text, err)
+		}
+	}
+	onFolder(t, dir, "token", "--user=9", "--auth.jwks_url="+i.url).Fails(t, 1, "auth.hs256_secret")
 }

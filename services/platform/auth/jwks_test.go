@@ -120,7 +120,7 @@ func TestKeySetAlgorithms(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := i.verifier(t)
-	both := newVerifier(t, auth.VerifierConfig{Secret: secret, Keys: auth.NewKeySet(t.Context(), i.url, slog.New(slog.DiscardHandler))})
+	both := newVerifier(t, auth.VerifierConfig{Secret: secret, SessionSecret: []byte("the secret of sessions, 32 bytes"), Keys: auth.NewKeySet(t.Context(), i.url, slog.New(slog.DiscardHandler))})
 	for _, tt := range []struct {
 		name, token string
 		ok          bool

@@ -55,6 +55,8 @@ type VerifierConfig struct {
 	// PreviousSecret is a second key of HS256 tokens, for as long as tokens of the
 	// key before Secret are in use; empty for none.
 	PreviousSecret []byte
+	// SessionSecret is a key of HS256 tokens of sessions alone; empty for none.
+	SessionSecret []byte
 	// Keys holds the keys of RS256, ES256 and EdDSA tokens; nil accepts none.
 	Keys *KeySet
 	// Issuer and Audience must match the token's, unless they are empty.
@@ -71,22 +73,18 @@ type VerifierConfig struct {
 // with the system clock, whatever clock the service uses. Safe for concurrent
 // use. Close stops it.
 type Verifier struct {
-	config  VerifierConfig
-	secrets jwt.VerificationKeySet // the keys of HS256 tokens
-	parser  *jwt.Parser
-	cache   *otter.Cache[string, *Caller] // by token
+	config   VerifierConfig
+	secrets  jwt.VerificationKeySet // the keys of HS256 tokens
+	sessions jwt.VerificationKeySet // the keys of those with a sid
+	parser   *jwt.Parser
+	cache    *otter.Cache[string, *Caller] // by token
 }
 
 // NewVerifier returns a verifier; Close must follow.
 func NewVerifier(config VerifierConfig) *Verifier {
 	methods := []string{} // not nil: the parser takes nil for every method
-	var secrets jwt.VerificationKeySet
-	for _, secret := range [][]byte{config.Secret, config.PreviousSecret} {
-		if len(secret) > 0 {
-			secrets.Keys = append(secrets.Keys, secret)
-		}
-	}
-	if len(secrets.Keys) > 0 {
+	secrets, sessions := keySet(config.Secret, config.PreviousSecret), keySet(config.Secret, config.PreviousSecret, config.SessionSecret)
+	if len(sessions.Keys) > 0 {
 		methods = append(methods, "HS256")
 	}
 	if config.Keys != nil {
@@ -100,14 +98,25 @@ func NewVerifier(config VerifierConfig) *Verifier {
 		options = append(options, jwt.WithAudience(config.Audience))
 	}
 	return &Verifier{
-		config:  config,
-		secrets: secrets,
-		parser:  jwt.NewParser(options...),
+		config:   config,
+		secrets:  secrets,
+		sessions: sessions,
+		parser:   jwt.NewParser(options...),
 		cache: otter.Must(&otter.Options[string, *Caller]{
 			MaximumSize:      cacheSize,
 			ExpiryCalculator: otter.ExpiryWriting[string, *Caller](cacheTTL),
 		}),
 	}
+}
+
+// keySet returns the secrets that are not empty.
+func keySet(secrets ...[]byte) (set jwt.VerificationKeySet) {
+	for _, secret := range secrets {
+		if len(secret) > 0 {
+			set.Keys = append(set.Keys, secret)
+		}
+	}
+	return set
 }
 
 // Keys returns the key set, which must be refreshed; nil if there is none.
@@ -240,6 +249,9 @@ func (v *Verifier) key(t *jwt.Token) (any, error) {
 		}
 	}
 	if t.Method == jwt.SigningMethodHS256 {
+		if c, ok := t.Claims.(*claims); ok && c.Session != "" {
+			return v.sessions, nil
+		}
 		return v.secrets, nil
 	}
 	return v.config.Keys.find(t)
