@@ -7,6 +7,7 @@ import (
 
 	"stepboard/handlers"
 	"stepboard/internal/repeats"
+	"stepboard/services/operations/erasure"
 	"stepboard/services/operations/status"
 )
 
@@ -29,7 +30,7 @@ func (a *App) buildHandler(o Options, idKey []byte) (err error) {
 		Cookies:  handlers.Cookies{Name: cookieName(idKey), PublicURL: o.Config.HTTP.PublicURL, BasePath: o.Config.HTTP.BasePath},
 		Cursors:  a.cursors,
 		Archives: guardedArchive{a.Archive, a.clock}, DeadLetters: a.DeadLetters, Reviews: a.Reviews, Holds: a.Holds,
-		Corrections: a.Corrections, Deliveries: a.Deliveries, Erasures: operatedErasure{a.Erasure, a.Sessions}, Audit: a.Audit,
+		Corrections: a.Corrections, Deliveries: a.Deliveries, Erasures: erasure.Operated{Service: a.Erasure, Operators: a.Sessions}, Audit: a.Audit,
 		Status: state, BucketStates: state, Users: a.newSupport(o), Queue: a.queueLag(),
 		CheckErasures: a.Directory.CheckErasures,
 		Tokens:        o.Verifier, Limits: a.limits, TrustedProxies: o.Config.HTTP.TrustedProxies,

@@ -187,20 +187,6 @@ func (a *App) buildErasure(o Options, store *erasure.Store, idKey []byte) {
 	})
 }
 
-// operatedErasure erases users but for the last operator, whom others need.
-type operatedErasure struct {
-	*erasure.Service
-	operators *sessions.Service
-}
-
-// Begin is that of the erasure, or returns CodeLastOperator.
-func (e operatedErasure) Begin(ctx context.Context, user models.UserID, dryRun bool) (models.Erasure, error) {
-	if err := e.operators.Leaves(ctx, user); err != nil {
-		return models.Erasure{}, err
-	}
-	return e.Service.Begin(ctx, user, dryRun)
-}
-
 // newErasureCollector reports the erasures that are not finished. Each scrape asks Postgres.
 func newErasureCollector(s *erasure.Service) prometheus.Collector {
 	type unfinished struct{ erasures, age float64 }

@@ -13,6 +13,7 @@ import (
 // ErasureService erases users, and exports what is stored about them.
 type ErasureService interface {
 	Begin(ctx context.Context, user models.UserID, dryRun bool) (models.Erasure, error)
+	BeginBranch(ctx context.Context, user models.UserID, dryRun bool) (models.BranchErasure, error)
 	List(ctx context.Context, before int64, limit int) ([]models.Erasure, error)
 	Export(ctx context.Context, user models.UserID, own bool) (write func(context.Context, io.Writer) error, err error)
 }
@@ -53,16 +54,18 @@ var eraseUser = operation{
 }
 
 var eraseUserAsOperator = operation{
-	id:          models.EraseAction,
-	summary:     "Erase a user",
-	description: erasureEffect + " The audit log keeps the reason, which should not name the user.",
+	id:      models.EraseAction,
+	summary: "Erase a user",
+	description: erasureEffect + " The audit log keeps the reason, which should not name the user. " +
+		"With `with_invited` it erases all who came by the user's invitations as well, and by theirs, about 50 in a call and the user last: " +
+		"repeat it while `left` is more than 0, or after an error. It erases nobody if no operator would be left.",
 	otherStatus: http.StatusAccepted,
 	errors:      []models.Code{models.CodeUserNotFound, models.CodeLastOperator},
 }
 
 // newErasure names an erasure that has begun.
 type newErasure struct {
-	ErasureID *string `json:"erasure_id" nullable:"true" doc:"The erasure's id in the list of operators; null in a dry run" example:"1"`
+	ErasureID *string `json:"erasure_id" nullable:"true" doc:"The erasure's id in the list of operators; null in a dry run, and while others are left to erase before" example:"1"`
 }
 
 func (h *erasureHandlers) begin(ctx context.Context, user models.UserID, how DryRun) (*statusOutput[newErasure], error) {
@@ -94,13 +97,39 @@ type eraseUserAsOperatorInput struct {
 }
 
 type erasureReason struct {
-	Reason string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"asked for by letter"`
+	Reason      string `json:"reason" minLength:"1" maxLength:"500" doc:"Why, for other operators" example:"asked for by letter"`
+	WithInvited bool   `json:"with_invited,omitempty" doc:"Whether all who came by the user's invitations are erased, too, and by theirs"`
 }
 
-func (in *eraseUserAsOperatorInput) about(e *audit.Entry) { e.User, e.Reason = in.ID, in.Body.Reason }
+// withInvited is the target, in the audit log, of an erasure of a user with all whom they have brought.
+const withInvited = "with_invited"
 
-func (h *erasureHandlers) eraseAsOperator(ctx context.Context, in *eraseUserAsOperatorInput) (*statusOutput[newErasure], error) {
-	return h.begin(ctx, in.ID, in.DryRun)
+func (in *eraseUserAsOperatorInput) about(e *audit.Entry) {
+	e.User, e.Reason = in.ID, in.Body.Reason
+	if in.Body.WithInvited {
+		e.Target = withInvited
+	}
+}
+
+// branchErasure says how far the erasure of an operator's call is.
+type branchErasure struct {
+	newErasure
+	Done int `json:"done" doc:"How many users the call has erased"`
+	Left int `json:"left" doc:"How many are left to erase, by a further call; in a dry run all of them"`
+}
+
+func (h *erasureHandlers) eraseAsOperator(ctx context.Context, in *eraseUserAsOperatorInput) (*statusOutput[branchErasure], error) {
+	b, err := models.BranchErasure{Left: 1}, error(nil)
+	if in.Body.WithInvited {
+		b, err = h.erasures.BeginBranch(ctx, in.ID, in.isDryRun())
+	} else if e, failed := h.erasures.Begin(ctx, in.ID, in.isDryRun()); failed != nil || !in.isDryRun() {
+		b, err = models.BranchErasure{ID: e.ID, Done: 1}, failed
+	}
+	answer := branchErasure{Done: b.Done, Left: b.Left}
+	if b.ID != 0 {
+		answer.ErasureID = new(strconv.FormatInt(b.ID, 10))
+	}
+	return statusOutputOf(in.status(http.StatusAccepted), answer, err)
 }
 
 var listErasures = operation{

@@ -24,6 +24,13 @@ func (e erasures) Begin(_ context.Context, user models.UserID, dryRun bool) (mod
 	return models.Erasure{ID: 7}, e.record("Begin", user, dryRun)
 }
 
+func (e erasures) BeginBranch(_ context.Context, user models.UserID, dryRun bool) (models.BranchErasure, error) {
+	if dryRun {
+		return models.BranchErasure{Left: 232}, e.record("BeginBranch", user, dryRun)
+	}
+	return models.BranchErasure{Done: 100, Left: 132}, e.record("BeginBranch", user, dryRun)
+}
+
 func (e erasures) List(_ context.Context, before int64, limit int) ([]models.Erasure, error) {
 	at := noon
 	user := models.UserID("a|b")
@@ -61,7 +68,9 @@ func TestErasures(t *testing.T) {
 		operator = "DELETE /v1/admin/users/a%7Cb"
 		list     = "GET /v1/admin/erasures"
 		reason   = `{"reason":"asked"}`
-		confirm  = `{"confirm":"erase"}`
+
+		withInvited = `{"reason":"asked","with_invited":true}`
+		confirm     = `{"confirm":"erase"}`
 	)
 	began := []string{"Begin a|b false"}
 	listed := []string{"List 0 51"}
@@ -79,8 +88,14 @@ func TestErasures(t *testing.T) {
 		{"a user, by a service", "service", backend, "", nil, began, `202 {"erasure_id":"7"}`},
 		{"a user, the store is away", "service", backend, "", errUnavailable, began, wantUnavailable},
 		{"a user, by a user", "1001", backend, "", nil, nil, "403 forbidden: this token may not make this call"},
-		{"by an operator", "admin", operator, reason, nil, began, `202 {"erasure_id":"7"}`},
-		{"by an operator, tried", "admin", operator + "?dry_run=true", reason, nil, []string{"Begin a|b true"}, `200 {"erasure_id":null}`},
+		{"by an operator", "admin", operator, reason, nil, began, `202 {"erasure_id":"7","done":1,"left":0}`},
+		{"by an operator, tried", "admin", operator + "?dry_run=true", reason, nil, []string{"Begin a|b true"}, `200 {"erasure_id":null,"done":0,"left":1}`},
+		{"by an operator, the store is away", "admin", operator, reason, errUnavailable, began, wantUnavailable},
+		{"by an operator, tried while the store is away", "admin", operator + "?dry_run=true", reason, errUnavailable, []string{"Begin a|b true"}, wantUnavailable},
+		{"with the invited", "admin", operator, withInvited, nil, []string{"BeginBranch a|b false"}, `202 {"erasure_id":null,"done":100,"left":132}`},
+		{"with the invited, tried", "admin", operator + "?dry_run=true", withInvited, nil, []string{"BeginBranch a|b true"}, `200 {"erasure_id":null,"done":0,"left":232}`},
+		{"with the invited, the last operator", "admin", operator, withInvited, models.Errorf(models.CodeLastOperator, "last"),
+			[]string{"BeginBranch a|b false"}, "409 last_operator: last"},
 		{"by an operator without a reason", "admin", operator, `{}`, nil, nil, "422 validation_failed: body: …"},
 		{"export", "1001", "GET /v1/me/export", "", nil, []string{"Export 1001 true"}, `200 {"user_id":"1001"}`},
 		{"export nobody", "1001", "GET /v1/me/export", "", models.Errorf(models.CodeUserNotFound, "none"), []string{"Export 1001 true"}, "404 user_not_found: none"},

@@ -46,6 +46,14 @@ func (Erasure) TableName() string { return "erasures" }
 // Cursor returns the position in a list that is ordered by id.
 func (e Erasure) Cursor() Cursor { return Cursor{Key: e.ID} }
 
+// BranchErasure says how far the erasure of a user with all whom they have brought is.
+type BranchErasure struct {
+	// ID is that of the user's own erasure, which is the last one; 0 until it begins.
+	ID int64
+	// Done is how many users the call has erased, Left how many are left.
+	Done, Left int
+}
+
 // Subject is something that is stored about users. The package that owns its tables and keys makes
 // it, and package erasure does with all of them what it does with a user.
 type Subject struct {

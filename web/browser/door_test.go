@@ -1,6 +1,8 @@
 package browser
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"stepboard/internal/testenv"
+	"stepboard/services/platform/auth"
 )
 
 // firstAddress matches the address with the first code that serve prints.
@@ -160,6 +163,72 @@ func TestFamily(t *testing.T) {
 			}
 		})
 	}
+}
+
+// joined is somebody who has signed up.
+type joined struct {
+	Token string
+	User  string `json:"user_id"`
+}
+
+// join signs somebody up by a code.
+func (h *home) join(code, name string) (j joined) {
+	h.t.Helper()
+	body := strings.NewReader(fmt.Sprintf(`{"code":%q,"nickname":%q}`, code, name))
+	answer, err := http.Post(h.URL+"/v1/session", "application/json", body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(&j); err != nil || answer.StatusCode != http.StatusCreated {
+		h.t.Fatalf("%s signs up: status %d, %v", name, answer.StatusCode, err)
+	}
+	return j
+}
+
+// invited signs somebody up by another one's invitation.
+func (h *home) invited(by joined, name string) joined {
+	h.t.Helper()
+	var invitation struct {
+		Code string `json:"invite_code"`
+	}
+	callAPI(h.t, by.Token, http.MethodPost, h.URL+"/v1/me/invite", nil, &invitation)
+	return h.join(invitation.Code, name)
+}
+
+// An operator sees who has brought whom, and erases somebody with all whom they have brought.
+func TestConsoleErasesABranch(t *testing.T) {
+	t.Parallel()
+	h := serveHome(t, "--auth.hs256_secret="+secret, "--sign_in.join=invited")
+	printed, stderr, status := testenv.Run(t, "sign-in-code", "--data="+h.dir, "--new", "Ann", "--operator")
+	if status != 0 {
+		t.Fatal(stderr)
+	}
+	code, _, _ := strings.Cut(printed, " ")
+	ann := h.join(code, "")
+	eve := h.invited(ann, "Eve")
+	h.invited(h.invited(eve, "Fay"), "Gus")
+	c := &console{page: newPage(t, desktop)}
+	c.open(h.URL + "/console")
+	c.until("a token is asked for", "document.querySelector('#token') !== null")
+	c.typeIn("#token", sign(t, "ops", auth.ScopeAdmin))
+	c.click(".sign-in .strong")
+	c.until("the overview is there", "document.querySelector('.clock') !== null")
+	c.goTo("#/users/" + ann.User)
+	branch := "[data-action=eraseBranch]"
+	c.until("Ann has brought Eve", "document.querySelector('.table[aria-label=\"Came and brought\"]')?.textContent.includes('Eve') === true")
+	c.click(branch)
+	c.until("the last operator stays", "document.querySelector('dialog .wrong').textContent.includes('last operator')")
+	c.click("dialog .button")
+	c.until("the dialog is closed", dialogClosed)
+	c.goTo("#/users/" + eve.User)
+	c.until("Ann has brought Eve", "[...document.querySelectorAll('.facts a')].some((link) => link.textContent === 'Ann')")
+	c.act(branch, "3 users are erased", "strangers")
+	c.until("the erasure is shown", "document.querySelector('main').textContent.includes('is being erased')")
+	c.goTo("#/users/" + ann.User)
+	c.until("Ann has brought nobody", "document.querySelector('.facts') !== null && document.querySelector('"+branch+"') === null")
+	c.ignoreFaults("409") // the last operator
+	c.ignoreFaults("404") // of whom was erased meanwhile
 }
 
 // Somebody signs in on a further device by a code, signs the first one out from there, and is asked before a link with a token

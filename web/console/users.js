@@ -15,6 +15,7 @@ import {
   Fetched,
   number,
   Panel,
+  person,
   personText,
   refreshEvery,
   Table,
@@ -36,6 +37,46 @@ const erase = {
   }),
   describe: () => t('would_erase'),
 };
+
+// eraseBranch erases a user with all whom they have brought. One call erases some of them.
+const eraseBranch = {
+  ...erase,
+  name: 'eraseBranch',
+  call: (subject, values) => {
+    const { body, ...request } = erase.call(subject, values);
+    return { ...request, body: { ...body, with_invited: true } };
+  },
+  describe: ({ left }) => t('would_eraseBranch', { n: number(left) }),
+  next: ({ left }, subject, values) => left > 0 && eraseBranch.call(subject, values),
+};
+
+const broughtColumns = [
+  ['nickname', (row) => html`<bdi>${row.nickname}</bdi>`],
+  ['user', (row) => userLink(row.user_id)],
+  ['signedUp', (row) => when(row.signed_up_at)],
+];
+
+// Brought shows how a user has come and whom they have brought, of users who have signed up here.
+function Brought({ client, subject, button }) {
+  const result = useFetch(client, `${userPath(subject.user_id)}/came-by`, refreshEvery);
+  const show = ({ signed_up_at: at, by, group, brought }) =>
+    (at || brought.length > 0) &&
+    html`<${Panel} title=${t('brought')}>
+      <${Facts}
+        pairs=${[
+          ['signedUp', when(at)],
+          ['broughtBy', by && person(by)],
+          ['group', group],
+        ]}
+      />
+      ${
+        brought.length > 0 &&
+        html`<${Table} label=${t('brought')} columns=${broughtColumns} rows=${brought} keyOf=${(row) => row.user_id} />
+          <div class="buttons">${button(eraseBranch, subject)}</div>`
+      }
+    <//>`;
+  return html`<${Fetched} result=${result}>${show}<//>`;
+}
 
 // revokeAddress ends the upload address of a user's phone.
 const revokeAddress = {
@@ -258,6 +299,7 @@ function User({ client, notify, id }) {
             keyOf=${byId}
             end=${(row) => reviews.actions.map((action) => button(action, row))}
           />
+          <${Brought} ...${{ client, subject, button }} />
           <${Phones} ...${{ client, notify, user: id }} />
           <${Part} title="groups" rows=${user.groups} columns=${groupColumns} keyOf=${(row) => row.group_id} />`
       : null;

@@ -60,6 +60,70 @@ func TestSignUpKilledAtEachStep(t *testing.T) {
 	}
 }
 
+// A process is killed while it erases somebody with all whom they have brought. The same call goes on, and others stay.
+func TestErasureOfABranchKilled(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := testenv.ServeFolder(t, dir, "--sign_in.join=invited")
+	made := func(args ...string) string {
+		printed, stderr, status := testenv.Run(t, append(args, "--data="+dir)...)
+		if status != 0 {
+			t.Fatal(stderr)
+		}
+		word, _, _ := strings.Cut(strings.TrimSpace(printed), " ")
+		return word
+	}
+	type person struct {
+		Token string
+		User  string `json:"user_id"`
+	}
+	join := func(code, name string) (someone person) {
+		post(t, p.URL, "/v1/session", "", fmt.Sprintf(`{"code":%q,"nickname":%q}`, code, name), &someone)
+		return someone
+	}
+	invite := func(by person) string {
+		var invitation struct {
+			Code string `json:"invite_code"`
+		}
+		post(t, p.URL, "/v1/me/invite", by.Token, "", &invitation)
+		return invitation.Code
+	}
+	ann := join(made("sign-in-code", "--new", "Ann", "--operator"), "")
+	eve := join(invite(ann), "Eve")
+	fay := join(invite(eve), "Fay")
+	gus := join(invite(fay), "Gus")
+	bob := join(invite(ann), "Bob")
+	admin := made("token", "--user=ops", "--scope=admin")
+	p.Stop()
+	erasure := func(base string) *http.Request {
+		body := strings.NewReader(`{"reason":"strangers","with_invited":true}`)
+		request := testenv.Must(http.NewRequestWithContext(t.Context(), http.MethodDelete, base+"/v1/admin/users/"+eve.User, body))
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Authorization", "Bearer "+admin)
+		return request
+	}
+	killed := testenv.ServeFolderUntil(t, "erasure.begun#2", dir)
+	_, _ = http.DefaultClient.Do(erasure(killed.URL)) //nolint:bodyclose // it is killed
+	killed.Killed()
+	p = testenv.ServeFolder(t, dir)
+	var answer struct{ Done, Left int }
+	readAnswer(t, erasure(p.URL), &answer)
+	if answer.Done != 1 || answer.Left != 0 {
+		t.Errorf("the call that goes on: %+v", answer)
+	}
+	for who, tt := range map[string]struct {
+		person
+		want bool
+	}{"Ann": {ann, true}, "Bob": {bob, true}, "Eve": {eve, false}, "Fay": {fay, false}, "Gus": {gus, false}} {
+		var found struct{ Exists bool }
+		request := testenv.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL+"/v1/admin/users/"+tt.User, http.NoBody))
+		request.Header.Set("Authorization", "Bearer "+admin)
+		if readAnswer(t, request, &found); found.Exists != tt.want {
+			t.Errorf("%s is there: %v, want %v", who, found.Exists, tt.want)
+		}
+	}
+}
+
 // post sends JSON, with a token unless it is empty, and reads the answer.
 func post(t *testing.T, base, path, token, body string, into any) {
 	t.Helper()

@@ -571,7 +571,7 @@ export interface paths {
         post?: never;
         /**
          * Erase a user
-         * @description Erases the user and everything that is stored about them; it can't be undone. From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it after that has none of the scores and friends of before. The rest goes within about two minutes. Archived rankings keep the score, without a name. Exclusions by operators, blocks and hiding by others, declined requests and limits hold again if the user id returns within 365 days. A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found. A fourth erasure of a user id within 24 hours is rate_limited. The last operator stays while others are there. The audit log keeps the reason, which should not name the user.
+         * @description Erases the user and everything that is stored about them; it can't be undone. From the answer on the user id belongs to nobody, and other processes know that within two seconds; whoever writes under it after that has none of the scores and friends of before. The rest goes within about two minutes. Archived rankings keep the score, without a name. Exclusions by operators, blocks and hiding by others, declined requests and limits hold again if the user id returns within 365 days. A call that is repeated while the erasure is under way returns the same erasure; after that it is user_not_found. A fourth erasure of a user id within 24 hours is rate_limited. The last operator stays while others are there. The audit log keeps the reason, which should not name the user. With `with_invited` it erases all who came by the user's invitations as well, and by theirs, about 50 in a call and the user last: repeat it while `left` is more than 0, or after an error. It erases nobody if no operator would be left.
          *
          *     With a token of scope admin.
          */
@@ -2715,6 +2715,18 @@ export interface components {
             /** @description By name */
             boards: components["schemas"]["Board"][];
         };
+        BranchErasure: {
+            /**
+             * Format: int64
+             * @description How many users the call has erased
+             */
+            done: number;
+            /**
+             * Format: int64
+             * @description How many are left to erase, by a further call; in a dry run all of them
+             */
+            left: number;
+        };
         BroughtPerson: {
             /**
              * Format: date-time
@@ -3256,6 +3268,8 @@ export interface components {
              * @example asked for by letter
              */
             reason: string;
+            /** @description Whether all who came by the user's invitations are erased, too, and by theirs */
+            with_invited?: boolean;
         };
         /**
          * @description The kind of error, for a program
@@ -4281,7 +4295,7 @@ export interface components {
         };
         NewErasure: {
             /**
-             * @description The erasure's id in the list of operators; null in a dry run
+             * @description The erasure's id in the list of operators; null in a dry run, and while others are left to erase before
              * @example 1
              */
             erasure_id: string | null;
@@ -7586,7 +7600,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["NewErasure"];
+                    "application/json": components["schemas"]["BranchErasure"];
                 };
             };
             /** @description Accepted */
@@ -7595,7 +7609,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["NewErasure"];
+                    "application/json": components["schemas"]["BranchErasure"];
                 };
             };
             400: components["responses"]["InvalidRequest"];

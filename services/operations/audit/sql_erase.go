@@ -17,9 +17,10 @@ func (s *Store) Subject() models.Subject {
 
 // erase removes a user who was erased from what operators have done about them, with the
 // texts that may name them. That something was done stays, by whom and when; of the erasure
-// itself also why.
+// itself also why, and whether it was of those whom they had brought, too.
 func (s *Store) erase(ctx context.Context, user models.RowID) (int64, error) {
-	result := s.db.WithContext(ctx).Exec(`UPDATE audit_log SET user_id = NULL, target = '',
-		reason = CASE WHEN action = ? THEN reason ELSE '' END WHERE user_id = ?`, models.EraseAction, user)
+	result := s.db.WithContext(ctx).Exec(`UPDATE audit_log SET user_id = NULL,
+		target = CASE WHEN action = ? THEN target ELSE '' END, reason = CASE WHEN action = ? THEN reason ELSE '' END
+		WHERE user_id = ?`, models.EraseAction, models.EraseAction, user)
 	return result.RowsAffected, result.Error
 }

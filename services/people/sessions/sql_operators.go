@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/lists"
 	"stepboard/models"
 	"stepboard/services/platform/revoked"
 )
@@ -84,12 +85,14 @@ func (s *Service) RemoveOperator(ctx context.Context, user models.UserID, dryRun
 	return models.Public("remove an operator", err)
 }
 
-// Leaves returns CodeLastOperator if a user who wants to be erased is the last operator, and others are there.
+// Leaves returns CodeLastOperator if the last operators are among users who are to be erased, unless it is one who is alone.
 // One query.
-func (s *Service) Leaves(ctx context.Context, user models.UserID) error {
+func (s *Service) Leaves(ctx context.Context, users ...models.UserID) error {
 	var last bool
-	err := s.o.Store.db.WithContext(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM operators o JOIN users u ON u.user_id = o.user_id WHERE u.external_id = ?)
-		AND (SELECT count(*) FROM operators o JOIN users u ON u.user_id = o.user_id) = 1 AND (SELECT count(*) FROM (SELECT 1 FROM users LIMIT 2) AS two) = 2`, user).Scan(&last).Error
+	among := lists.Is(s.o.Store.db, users)
+	err := s.o.Store.db.WithContext(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM operators o JOIN users u ON u.user_id = o.user_id WHERE u.external_id ?)
+		AND NOT EXISTS (SELECT 1 FROM operators o JOIN users u ON u.user_id = o.user_id WHERE NOT u.external_id ?)
+		AND (SELECT count(*) FROM (SELECT 1 FROM users LIMIT 2) AS two) = 2`, among, among).Scan(&last).Error
 	if err == nil && last {
 		err = errLast
 	}
