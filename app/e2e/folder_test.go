@@ -68,9 +68,10 @@ func TestDataFolder(t *testing.T) {
 		if !strings.Contains(steps, fmt.Sprintf("1 lines, %d totals raised", want/2)) {
 			t.Errorf("an import of steps prints %s", steps)
 		}
-		bad := onFolder(t, dir, "import", "friends", file(t, "9 10\n9\n"))
-		if bad.Status != 1 || !strings.Contains(bad.Stdout, "1 bad lines") || !strings.Contains(bad.Stderr, "line 2: ") {
-			t.Errorf("a bad line: %+v", bad)
+		bad := onFolder(t, dir, "import", "friends", file(t, "9 10\n9\n9 u_abcdefghijklmnop\n9 11\n"))
+		if bad.Status != 1 || !strings.Contains(bad.Stdout, "2 already there, 2 bad lines") ||
+			!strings.Contains(bad.Stderr, "line 2: ") || !strings.Contains(bad.Stderr, "line 3: there is no user u_abcdefghijklmnop") {
+			t.Errorf("bad lines: %+v", bad)
 		}
 		out := filepath.Join(t.TempDir(), "erasures")
 		if got := onFolder(t, dir, "erasures", "export", out).Succeeds(t); got != "0 erasures were exported\n" {

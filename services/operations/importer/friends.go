@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -115,6 +116,10 @@ func (f *friendsImport) flush(ctx context.Context, pass func(friendsChunk) error
 	if err != nil {
 		return err
 	}
+	if rows, err = f.leaveOutUnknown(rows); err != nil || len(rows) == 0 {
+		f.edges, f.lines = f.edges[:0], nil
+		return err
+	}
 	// A file often has each friendship twice, once for each user.
 	prepared, err := f.service.Friends.Prepare(ctx, rows, f.passed)
 	if err != nil {
@@ -124,6 +129,24 @@ func (f *friendsImport) flush(ctx context.Context, pass func(friendsChunk) error
 	chunk := friendsChunk{Prepared: prepared, lines: f.lines, lookup: time.Since(start)}
 	f.edges, f.lines = f.edges[:0], nil
 	return pass(chunk)
+}
+
+// leaveOutUnknown returns the rows of those edges whose users are there, and reports the lines of the others, which it takes
+// from the chunk.
+func (f *friendsImport) leaveOutUnknown(rows []models.Edge) (known []models.Edge, err error) {
+	lines := f.lines[:0]
+	for n, edge := range rows {
+		switch {
+		case edge.A != 0 && edge.B != 0:
+			known, lines = append(known, edge), append(lines, f.lines[n])
+		case edge.A == 0:
+			err = cmp.Or(err, f.report.BadLine(f.lines[n], models.NoUser(f.edges[n].A)))
+		default:
+			err = cmp.Or(err, f.report.BadLine(f.lines[n], models.NoUser(f.edges[n].B)))
+		}
+	}
+	f.lines = lines
+	return known, err
 }
 
 // store stores a chunk and reports the lines that are rejected.

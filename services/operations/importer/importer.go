@@ -14,7 +14,7 @@ import (
 // Friends stores friendships. Implemented by friends.Service.
 type Friends interface {
 	// Resolve returns edges by the rows of their users, and creates those users that do
-	// not exist.
+	// not exist. The row of a user whom only signing up makes is 0 if there is no such user.
 	Resolve(ctx context.Context, edges []friends.Edge) ([]models.Edge, error)
 	// Prepare looks up which of them are friendships already, and leaves out those that are
 	// among edges before.
@@ -25,7 +25,7 @@ type Friends interface {
 // Users finds and creates users. Implemented by directory.Service.
 type Users interface {
 	// EnsureMany returns the row of each user, by position, and creates those users that
-	// do not exist.
+	// do not exist. The row of a user whom only signing up makes is 0 if there is no such user.
 	EnsureMany(ctx context.Context, users []models.UserID) ([]models.RowID, error)
 }
 

@@ -90,7 +90,7 @@ func (f *fakeStores) EnsureMany(_ context.Context, users []models.UserID) ([]mod
 	defer f.mu.Unlock()
 	rows := make([]models.RowID, len(users))
 	for i, user := range users {
-		if f.rows[user] == 0 {
+		if f.rows[user] == 0 && !user.SignsUp() {
 			f.users = append(f.users, user)
 			f.rows[user] = models.RowID(len(f.users))
 		}
@@ -283,6 +283,8 @@ func TestImportFriendsWithAnyID(t *testing.T) {
 		"a header of spaces":   {lines: []string{"# nodes", "FromNodeId\tToNodeId", "1\t2"}, want: []friends.Edge{edge("1", "2")}},
 		"a header in quotes":   {lines: []string{`"user_id","friend_id"`, `"1","2"`}, want: []friends.Edge{edge("1", "2")}},
 		"a graph's header":     {lines: []string{"source,target", "a,b"}, want: []friends.Edge{edge("a", "b")}},
+		"gone":                 {lines: []string{"1,2", gone + ",3", "4," + gone, gone + "," + gone, "5,6"}, want: []friends.Edge{edge("1", "2"), edge("5", "6")}, bad: []int{2, 3}},
+		"nobody is there":      {lines: []string{"1," + gone}, bad: []int{1}},
 		"nothing but a header": {lines: []string{"user1_id,user2_id"}},
 		"an unknown header":    {lines: []string{"who,whom", "1001,1002"}, refused: `line 1, "who,whom", may be a header or two users: say which by --header`},
 		"a header, then ids":   {lines: []string{"user1 user2", "a-1 a-2"}, want: []friends.Edge{edge("a-1", "a-2")}},
@@ -426,6 +428,30 @@ func TestImportHourlySteps(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"1 350 2026-11-19T06:00:00.000Z", "2 0 2026-11-19T00:00:00.000Z"}, f.stores.hot); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// gone is the id of somebody who has signed up and was erased.
+const gone = "u_abcdefghijklmnop"
+
+// The lines of who has signed up and was erased are bad, and the others are imported.
+func TestImportStepsOfWhoIsGone(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		text         string
+		raised, done int
+		bad          []int
+	}{
+		"days":        {"user_id,date,steps\n1,2026-11-19,5\n" + gone + ",2026-11-19,7\n2,2026-11-19,9\n" + gone + ",2026-11-10,7", 2, 2, []int{3, 5}},
+		"hours":       {"Id,ActivityHour,StepTotal\n" + gone + ",2026-11-19 8:00,5\n" + gone + ",2026-11-19 9:00,5\n1,2026-11-19 8:00,5", 1, 1, []int{3}},
+		"nobody else": {"user_id,date,steps\n" + gone + ",2026-11-19,7", 0, 0, []int{2}},
+	} {
+		f := newFixture(t)
+		var r report
+		result, err := f.ImportSteps(t.Context(), strings.NewReader(tt.text), f.board, importer.StepsImportOptions{}, &r)
+		if err != nil || result.Raised != tt.raised || r.done != tt.done || !slices.Equal(r.bad, tt.bad) || len(f.stores.users) != tt.raised {
+			t.Errorf("%s: %+v, %v: %d lines done, bad ones %v: %q", name, result, err, r.done, r.bad, r.reasons)
+		}
 	}
 }
 

@@ -81,7 +81,7 @@ type stepsImport struct {
 // stepsChunk is a number of totals that are stored together.
 type stepsChunk struct {
 	totals []total
-	raises []models.Raise // of the totals, by position
+	raises []models.Raise // of the totals whose users are there
 	lines  int
 	// lookup is how long it took to look up and make the days and the users.
 	lookup time.Duration
@@ -215,7 +215,7 @@ func (i *stepsImport) composite(bucket *models.Bucket, t total) (models.Composit
 }
 
 // flush passes on the chunk that was read, with its buckets and the rows of its users. It makes
-// those that do not exist.
+// those that do not exist. Lines of users whom only signing up makes, and who are not there, are bad.
 func (i *stepsImport) flush(ctx context.Context) error {
 	chunk := i.next
 	if err := ctx.Err(); err != nil || len(chunk.totals) == 0 {
@@ -237,17 +237,27 @@ func (i *stepsImport) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	chunk.raises = make([]models.Raise, len(rows))
+	chunk.raises = make([]models.Raise, 0, len(rows))
 	for n, t := range chunk.totals {
+		if rows[n] == 0 {
+			chunk.lines -= t.lines
+			if err := i.report.BadLine(t.line, models.NoUser(t.user)); err != nil {
+				return err
+			}
+			continue
+		}
 		bucket := i.buckets[t.date]
 		composite, err := i.composite(bucket, t)
 		if err != nil { // another process made the day meanwhile, with other limits
 			return fmt.Errorf("line %d: %w", t.line, err)
 		}
-		chunk.raises[n] = models.Raise{Bucket: bucket, Entry: models.Entry{User: rows[n], Composite: composite}}
+		chunk.raises = append(chunk.raises, models.Raise{Bucket: bucket, Entry: models.Entry{User: rows[n], Composite: composite}})
 	}
 	chunk.lookup = time.Since(start)
 	i.next = &stepsChunk{}
+	if len(chunk.raises) == 0 {
+		return nil
+	}
 	return i.pass(chunk)
 }
 

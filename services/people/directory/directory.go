@@ -127,7 +127,8 @@ func errGone(user models.UserID) error {
 
 // EnsureMany is Ensure for the hundreds of thousands of users of an import, some of whom
 // may be named several times. It does not ask Redis, and stores no copies there: a query
-// for all of them costs less. No query if the process has found all of them before.
+// for all of them costs less. No query if the process has found all of them before. The row of an id that only signing up
+// makes is 0 if there is no such user.
 func (s *Service) EnsureMany(ctx context.Context, users []models.UserID) ([]models.RowID, error) {
 	rows, missing := s.idsInMemory(ctx, users)
 	if len(missing) == 0 {
@@ -144,10 +145,7 @@ func (s *Service) EnsureMany(ctx context.Context, users []models.UserID) ([]mode
 		return nil, models.Unavailable("look up users", err)
 	}
 	s.stats.IDs.SQL.Add(int64(len(asked)))
-	asked = slices.DeleteFunc(asked, func(user string) bool { return found[models.UserID(user)] != 0 })
-	if at := slices.IndexFunc(asked, func(user string) bool { return models.UserID(user).SignsUp() }); at >= 0 {
-		return nil, errGone(models.UserID(asked[at]))
-	}
+	asked = slices.DeleteFunc(asked, func(user string) bool { return found[models.UserID(user)] != 0 || models.UserID(user).SignsUp() })
 	if len(asked) > 0 {
 		records, returned, err := s.createAll(ctx, asked)
 		if err != nil {
@@ -159,10 +157,13 @@ func (s *Service) EnsureMany(ctx context.Context, users []models.UserID) ([]mode
 		s.moveKept(ctx, returned)
 	}
 	for _, i := range missing {
-		if rows[i] = found[users[i]]; rows[i] == 0 {
+		rows[i] = found[users[i]]
+		switch {
+		case rows[i] != 0:
+			s.memory.ids.put(users[i], rows[i])
+		case !users[i].SignsUp():
 			return nil, models.Unavailable("create users", errNotStored)
 		}
-		s.memory.ids.put(users[i], rows[i])
 	}
 	return rows, nil
 }

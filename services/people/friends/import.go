@@ -22,7 +22,7 @@ type Rejected struct {
 
 // Resolve returns the edges by the rows of their users, and creates the users that do
 // not exist. An edge between a user and the same user creates nobody, and becomes the
-// zero edge. The cost is that of EnsureMany.
+// zero edge. The row of a user whom only signing up makes is 0 if there is no such user. The cost is that of EnsureMany.
 func (s *Service) Resolve(ctx context.Context, edges []Edge) ([]models.Edge, error) {
 	users := make([]models.UserID, 0, 2*len(edges))
 	for _, e := range edges {

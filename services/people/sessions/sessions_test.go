@@ -521,12 +521,14 @@ func TestSignedUpIDsAreNotMadeAnew(t *testing.T) {
 		gone := models.NewUserID()
 		for what, make := range map[string]func() error{
 			"one":   func() error { _, err := f.users.Ensure(f.Context(), gone); return err },
-			"many":  func() error { _, err := f.users.EnsureMany(f.Context(), []models.UserID{"1001", gone}); return err },
 			"named": func() error { _, err := f.users.Put(f.Context(), gone, models.Profile{Nickname: "Eve"}); return err },
 		} {
 			if err := make(); models.CodeOf(err) != models.CodeUserNotFound {
 				f.Errorf("%s: %v", what, err)
 			}
+		}
+		if rows, err := f.users.EnsureMany(f.Context(), []models.UserID{"1001", gone}); err != nil || rows[0] == 0 || rows[1] != 0 {
+			f.Errorf("of many: %v, %v", rows, err)
 		}
 		if err := f.users.Rename(f.Context(), "1001", gone); models.CodeOf(err) != models.CodeValidationFailed {
 			f.Errorf("somebody gets such an id: %v", err)
