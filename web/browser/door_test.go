@@ -72,6 +72,23 @@ func (h *home) first() (address string) {
 	return address
 }
 
+// run runs a command on the folder, and returns what it prints.
+func (h *home) run(args ...string) string {
+	h.t.Helper()
+	printed, stderr, status := testenv.Run(h.t, append(args, "--data="+h.dir)...)
+	if status != 0 {
+		h.t.Fatal(stderr)
+	}
+	return printed
+}
+
+// code returns a code that sign-in-code prints, and the id of whom it is for.
+func (h *home) code(flags ...string) (code, user string) {
+	h.t.Helper()
+	words := strings.Fields(h.run(append([]string{"sign-in-code"}, flags...)...))
+	return words[0], words[4]
+}
+
 // pairs is held while a test opens two windows: no two tests wait for each other's second one.
 var pairs sync.Mutex
 
@@ -99,6 +116,16 @@ func (p *page) enter(address, name string) {
 	p.until("a name is asked for", "!!document.querySelector('#name')")
 	p.set("#name", name)
 	p.click("form:has(#name) .strong")
+	p.until(name+" is signed in", "document.querySelector('.tabs') !== null")
+}
+
+// typeCode types a code of somebody with a name into the field for it, and signs in.
+func (p *page) typeCode(code, name string) {
+	p.t.Helper()
+	p.set("#code", code)
+	p.click("form:has(#code) .strong")
+	p.until("the code is "+name+"'s", "document.querySelector('#code') === null && document.querySelector('.sign-in form')?.innerText.includes('"+name+"')")
+	p.click(".sign-in form .strong")
 	p.until(name+" is signed in", "document.querySelector('.tabs') !== null")
 }
 
@@ -236,20 +263,11 @@ func TestConsoleErasesABranch(t *testing.T) {
 func TestDevices(t *testing.T) {
 	t.Parallel()
 	h := serveHome(t, "--auth.hs256_secret="+secret)
-	printed, stderr, status := testenv.Run(t, "sign-in-code", "--data="+h.dir, "--new", "Ann")
-	if status != 0 {
-		t.Fatal(stderr)
-	}
-	code, _, _ := strings.Cut(printed, " ")
+	code, _ := h.code("--new", "Ann")
 	base := h.URL + "/"
 	one, other := newFamily(t)
 	one.open(base)
-	one.until("a code is asked for", "!!document.querySelector('#code')")
-	one.set("#code", strings.ToLower(code))
-	one.click("form:has(#code) .strong")
-	one.until("the code is Ann's", "document.querySelector('.sign-in').innerText.includes('Ann')")
-	one.click(".sign-in form .strong")
-	one.until("Ann is signed in", "document.querySelector('.tabs') !== null")
+	one.typeCode(strings.ToLower(code), "Ann")
 	one.goTo("#/me/devices")
 	one.click("main .strong")
 	one.until("a code is there", "!!document.querySelector('[data-code]')")
@@ -273,6 +291,62 @@ func TestDevices(t *testing.T) {
 	other.click(".sign-in .strong")
 	if got := other.signedIn(); got != "Ann" {
 		t.Errorf("%s is signed in", got)
+	}
+}
+
+// An operator who is signed in on the page comes into the console without a token, stays there when tokens end, and is named
+// in the log. Others are asked for a token, and so is who was an operator. Somebody erased is led to signing in.
+func TestConsoleBySession(t *testing.T) {
+	t.Parallel()
+	h := serveHome(t, "--auth.max_token_lifetime=2s")
+	base := h.URL + "/"
+	anns, annID := h.code("--new", "Ann", "--operator")
+	bens, benID := h.code("--new", "Ben")
+	h.code("--new", "Cat", "--operator")
+	ann, ben := newFamily(t)
+	ben.open(base + "console")
+	ben.until("a token is asked for", "document.querySelector('#token') !== null && document.querySelector('.wrong').textContent === ''")
+	ben.checkAccess("the console, to nobody")
+	ben.click(".links a")
+	ben.typeCode(bens, "Ben")
+	ben.goTo("#/me")
+	ben.until("the profile is there", "document.querySelector('#nickname') !== null")
+	if eval[bool](ben, "document.querySelector('a[href=console]') !== null") {
+		t.Error("Ben is led to the console")
+	}
+	ben.open(base + "console")
+	ben.until("Ben is told why he is asked", "document.querySelector('#token') !== null && document.querySelector('.wrong').textContent.startsWith('No operator')")
+	ben.open(base)
+	ben.until("Ben is still signed in", "document.querySelector('.tabs') !== null")
+
+	ann.open(base)
+	ann.typeCode(anns, "Ann")
+	ann.goTo("#/me")
+	ann.click("a[href=console]")
+	const inside = "document.querySelector('.console h1') !== null"
+	ann.until("the console is there", inside)
+	ann.screenshot("console-session-390")
+	asked := len(ann.requestsTo("/v1/session/token"))
+	ann.eventually("another token is asked for", func() bool {
+		ann.goTo("#/boards")
+		ann.goTo("#/")
+		return len(ann.requestsTo("/v1/session/token")) > asked
+	})
+	ann.until("the console is still there", inside)
+	c := &console{page: ann}
+	c.goTo("#/users/" + benID)
+	c.act("[data-action=erase]", "be undone", "a test")
+	c.show("audit")
+	c.until("the log names Ann", "[...document.querySelectorAll('.table tbody tr')].some((row) => row.textContent.includes('eraseUserAsOperator') && row.textContent.includes('"+annID+"'))")
+	ben.until("Ben is led to signing in", "document.querySelector('#code') !== null")
+
+	ann.open(base + "console")
+	ann.until("the console is there again", inside)
+	h.run("operators", "remove", annID)
+	ann.until("a token is asked for", "document.querySelector('#token') !== null && document.querySelector('.wrong').textContent.startsWith('No operator')")
+	for _, p := range []*page{ann, ben} {
+		p.waitForAnswers()
+		p.ignoreFaults("Failed to load resource")
 	}
 }
 

@@ -1,5 +1,5 @@
 // The operators' console: session and navigation.
-import { clientOf, fetchJSON, onRefused, useFetch } from '../page/data.js';
+import { clientOf, fetchJSON, onRefused, sessionClient, useFetch } from '../page/data.js';
 import { ErrorBoundary, LanguageButton, lazy, Skeleton } from '../page/components.js';
 import { formatNumber, locale, setLocale, t } from '../page/i18n.js';
 import { html, render, useCallback, useEffect, useRef, useState } from '../page/view.js';
@@ -8,10 +8,11 @@ import { lists } from './lists.js';
 import { Overview } from './overview.js';
 import { refreshEvery } from './parts.js';
 import { Entrance, tokenCommand, TokenForm } from '../page/sign-in.js';
-import { assetOf, basePath } from '../page/storage.js';
+import { assetOf, basePath, read, sessionKey } from '../page/storage.js';
 import './texts.js';
 
 const isDemo = document.documentElement.hasAttribute('data-demo');
+const hasCodes = document.documentElement.hasAttribute('data-codes');
 const toastTime = 4500;
 
 const boards = lazy(() => import('./boards.js').then(({ Boards }) => Boards));
@@ -81,7 +82,8 @@ function useRoute() {
 function SignIn({ signIn, error, onLocale }) {
   const [{ data }] = useFetch(null, isDemo ? '/demo/operator' : null);
   const [keep, setKeep] = useState(false);
-  return html`<${Entrance} title=${t('console')} onLocale=${onLocale}>
+  const link = hasCodes && html`<a class="docs" href="./">${t('signInOnPage')}</a>`;
+  return html`<${Entrance} title=${t('console')} link=${link} onLocale=${onLocale}>
     <${TokenForm}
       label=${t('adminToken')}
       hint=${t('adminTokenHint', { command: tokenCommand('mei --scope admin') })}
@@ -121,6 +123,7 @@ function Links({ label, kind, entries, work }) {
   return html`<nav class=${kind} aria-label=${label}>${entries.map(link)}</nav>`;
 }
 
+// Layout is around a screen. Without signOut the operator is signed in by the page, where they sign out.
 function Layout({ screen, work, signOut, onLocale, children }) {
   const skip = (event) => {
     event.preventDefault();
@@ -142,7 +145,11 @@ function Layout({ screen, work, signOut, onLocale, children }) {
         <${Links} label=${t('main')} kind="console-nav" entries=${groups} work=${work} />
         <div class="account">
           <${LanguageButton} onChange=${onLocale} />
-          <button class="language" onClick=${signOut}>${t('leave')}</button>
+          ${
+            signOut
+              ? html`<button class="language" onClick=${signOut}>${t('leave')}</button>`
+              : html`<a class="language" href="./#/me">${t('profile')}</a>`
+          }
         </div>
       </header>
       <main id="main" class="console-main" tabindex="-1">
@@ -169,8 +176,9 @@ function useToast() {
   ];
 }
 
-// signInError returns the key of the text about a token that does not work.
-function signInError({ status }) {
+// signInError returns the key of the text about a token that does not work, or about a session.
+function signInError({ status }, bySession) {
+  if (bySession && (status === 401 || status === 403)) return 'noOperator';
   if (status === 401) return 'badToken';
   if (status === 403) return 'notAdmin';
   return status === 0 ? 'offlineHint' : 'unavailable';
@@ -178,12 +186,12 @@ function signInError({ status }) {
 
 // Where the tab keeps a token over a reload. Below a path, another app of the origin may have
 // the same key.
-const sessionKey = `${basePath}/console`;
+const tokenKey = `${basePath}/console`;
 
 // keptToken returns the token that the tab keeps, or null.
 function keptToken() {
   try {
-    return sessionStorage.getItem(sessionKey);
+    return sessionStorage.getItem(tokenKey);
   } catch {
     return null; // there is no storage
   }
@@ -192,56 +200,63 @@ function keptToken() {
 // keepToken lets the tab keep a token; null for none.
 function keepToken(token) {
   try {
-    if (token) sessionStorage.setItem(sessionKey, token);
-    else sessionStorage.removeItem(sessionKey);
+    if (token) sessionStorage.setItem(tokenKey, token);
+    else sessionStorage.removeItem(tokenKey);
   } catch {
     // The token is lost when the page is reloaded.
   }
 }
 
-// firstToken returns the token that the tab has kept, or the one of a demo's operator.
-const firstToken = async () =>
-  keptToken() ?? (isDemo ? (await fetchJSON(null, '/demo/operator')).token : null);
+// A login is {client, token} by a token, and {client} by the session of whoever is signed in on the page, which gives
+// tokens of scope admin to operators.
+const loginOf = (token) => ({ client: clientOf(token), token });
 
-// useSession returns {client, starting, error, signIn, signOut}. A token is tried before it is
-// used. It is in memory only, unless the operator wants to keep it; then it stays as long as
-// the tab.
+// firstLogin returns the login of the token that the tab has kept, of a demo's operator or of a session, or null.
+async function firstLogin() {
+  const token = keptToken() ?? (isDemo ? (await fetchJSON(null, '/demo/operator')).token : null);
+  if (token) return loginOf(token);
+  return read(sessionKey) && { client: sessionClient('admin') };
+}
+
+// useSession returns {client, starting, error, signIn, signOut}. A login is tried before it is
+// used. A token is in memory only, unless the operator wants to keep it; then it stays as long as
+// the tab. There is no signOut for a session.
 function useSession() {
-  const [client, setClient] = useState(null);
+  const [login, setLogin] = useState(null);
   const [error, setError] = useState('');
   const [starting, setStarting] = useState(true);
-  const signIn = useCallback(async (tried, keep) => {
-    const trying = clientOf(tried);
+  const enter = useCallback(async (tried, keep) => {
     try {
-      await fetchJSON(trying, '/v1/admin/status');
-      if (keep) keepToken(tried);
+      await fetchJSON(tried.client, '/v1/admin/status');
+      if (keep) keepToken(tried.token);
       setError('');
-      setClient(trying);
+      setLogin(tried);
     } catch (problem) {
       if (problem.status === 401 || problem.status === 403) keepToken(null);
-      setError(signInError(problem));
+      setError(signInError(problem, !tried.token));
     }
   }, []);
+  const signIn = (token, keep) => enter(loginOf(token), keep);
   useEffect(() => {
-    firstToken()
-      .then((known) => known && signIn(known))
-      .catch(() => {}) // the form asks for one
+    firstLogin()
+      .then((known) => known && enter(known))
+      .catch(() => {}) // the form asks for a token
       .then(() => setStarting(false));
   }, []);
   useEffect(() => {
     onRefused((refused) => {
-      if (refused !== client) return;
+      if (refused !== login?.client) return;
       keepToken(null);
-      setClient(null);
-      setError('badToken');
+      setLogin(null);
+      setError(login.token ? 'badToken' : 'noOperator');
     });
-  }, [client]);
+  }, [login]);
   const signOut = () => {
     keepToken(null);
-    setClient(null);
+    setLogin(null);
     location.hash = '#/';
   };
-  return { client, starting, error, signIn, signOut };
+  return { client: login?.client, starting, error, signIn, signOut: login?.token && signOut };
 }
 
 // useSearchKey lets / lead to the search of the screen, or to that for users.

@@ -93,12 +93,15 @@ export const clientOf = (token) =>
 const nobody = clientOf(null);
 
 // sessionClient returns a client of this device's session, whose cookie the page can't read. It gets tokens for a
-// scope, if one is given, and another one when one has ended. Without a connection nobody is signed out.
+// scope, if one is given, and another one when one has ended. With the first one it knows whether the user is an operator.
+// Without a connection nobody is signed out.
 export const sessionClient = (scope) =>
   newClient(async (_, client) => {
     try {
       const options = { body: scope ? { scope } : {} };
-      return (await nobody.call('POST', '/v1/session/token', options)).token;
+      const got = await nobody.call('POST', '/v1/session/token', options);
+      client.operator = got.operator;
+      return got.token;
     } catch (error) {
       if (error.status === 401 || error.status === 403) refused(client);
       throw error;

@@ -131,6 +131,7 @@ function Own({ session, notify, onProfile, onDeleted, signOut }) {
     <p class="buttons">
       <a class="button" href="#/me/phones">${t('connectPhone')}</a>
       ${session.bySession && html`<a class="button" href="#/me/devices">${t('devices')}</a>`}
+      ${client.operator && html`<a class="button" href="console">${t('console')}</a>`}
     </p>
     <${Notices} ...${{ session, notify }} />
     <${Privacy} client=${client} notify=${notify} />

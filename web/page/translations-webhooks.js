@@ -3,6 +3,7 @@ export const texts = {
   en: {
     connectPhone: 'Connect a phone',
     devices: 'My devices',
+    console: 'Console',
     webhooks: 'Webhooks of this demo',
     webhooksHint:
       'The demo sends every webhook to itself, in place of your backend. These are the last ones of each type.',
@@ -14,6 +15,7 @@ export const texts = {
   'zh-CN': {
     connectPhone: '连接手机',
     devices: '我的设备',
+    console: '控制台',
     webhooks: '演示的 Webhook',
     webhooksHint: '演示把所有 Webhook 都发给自己，代替你的后端。这里是每种类型最近的几条。',
     verified: '签名已验证',
