@@ -173,7 +173,7 @@ function CodeSignIn({ path, join, signInBySession }) {
       const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
       const body = { code, time_zone: timeZone, ...(nickname && { nickname, anyway }) };
       const opened = await fetchJSON(null, '/v1/session', { method: 'POST', body });
-      if (given) location.replace('#/');
+      if (given?.code === code) location.replace('#/'); // otherwise it is still to be accepted
       forget(providerKey);
       enterAs({ user_id: opened.user_id, nickname: opened.nickname }, signInBySession);
     } catch (error) {
