@@ -258,7 +258,11 @@ export function SignIn({ signIn, signInBySession, refused, onLocale, path }) {
   const [{ data, error }] = useFetch(null, codes === undefined ? null : '/v1/sign-in');
   const command = html`<code>${tokenCommand('9')}</code>`;
   const wrong = refused && t('badToken');
-  const byCode = data?.codes && (!login || codeIn(path));
+  // People of an app sign in there, but for codes, and for invitations that make new people.
+  const given = codeIn(path);
+  const byCode =
+    data?.codes && (!login || (given && (!given.invitation || data.join === 'invited')));
+  const byLogin = login && (!byCode || given.invitation);
   const providers = data?.providers ?? [];
   useCookie(providers.length > 0 && !refused && path[0] !== 'sign-in', signInBySession);
   const form = html`<${TokenForm}
@@ -284,7 +288,7 @@ export function SignIn({ signIn, signInBySession, refused, onLocale, path }) {
     ${(login || byCode) && lost}
     ${providers.length > 0 && html`<${Providers} ...${{ providers, path, refused }} />`}
     ${byCode && html`<${CodeSignIn} ...${{ path, signInBySession }} join=${data.join} />`}
-    ${!byCode && login && html`<a class="button strong" href=${loginAddress()}>${t('signIn')}</a>`}
+    ${byLogin && html`<a class="button strong" href=${loginAddress()}>${t('signIn')}</a>`}
     ${login || byCode ? developers : (codes === undefined || data || error) && form}
   <//>`;
 }
