@@ -4,13 +4,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/cdproto/security"
@@ -365,46 +369,90 @@ func TestServicesOfOneHost(t *testing.T) {
 	}
 }
 
-// A page of another origin, even one of the same host, can do nothing with the cookie of a session: neither by a form nor by a
-// call.
-func TestForgedRequests(t *testing.T) {
-	t.Parallel()
-	h := serveHome(t)
-	listener := testenv.Must(net.Listen("tcp", net.JoinHostPort(ownAddress(t), "0")))
+var noLog = log.New(io.Discard, "", 0)
+
+// newForeignPage serves a page of another origin of the same host.
+func newForeignPage(t *testing.T, https bool) string {
+	t.Helper()
 	foreign := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<!doctype html><title>another page</title>")
 	}))
-	if err := foreign.Listener.Close(); err != nil {
+	return startAtOwnAddress(t, foreign, https)
+}
+
+// startAtOwnAddress starts a server at an address of the machine that is not loopback, and returns its URL.
+func startAtOwnAddress(t *testing.T, s *httptest.Server, https bool) string {
+	t.Helper()
+	if err := s.Listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	foreign.Listener = listener
-	foreign.Start()
-	t.Cleanup(foreign.Close)
-	p := newFamilyPage(t)
-	first := h.first()
-	p.enter(first, "Ann")
-	base, _, _ := strings.Cut(first, "#")
-	p.open(foreign.URL)
-	p.until("the other page is there", "document.title === 'another page'")
-	const json = "headers: { 'Content-Type': 'application/json' }"
-	for _, attempt := range []string{
-		"fetch('" + base + "v1/session', { method: 'DELETE', body: '{}', credentials: 'include', " + json + " })",
-		"fetch('" + base + "v1/session/token', { method: 'POST', body: '{}', credentials: 'include', mode: 'no-cors' })",
-		"fetch('" + base + "v1/session/token', { method: 'POST', body: '{}', credentials: 'include', " + json + " })",
-	} {
-		if answer, _ := ask[string](p, "(async () => { try { return await (await "+attempt+").text(); } catch { return ''; } })()"); answer != "" {
-			t.Errorf("%s answers %q", attempt, answer)
-		}
+	s.Listener = testenv.Must(net.Listen("tcp", net.JoinHostPort(ownAddress(t), "0")))
+	s.Config.ErrorLog = noLog // browsers refuse its certificate at first
+	if https {
+		s.StartTLS()
+	} else {
+		s.Start()
 	}
-	eval[any](p, `void document.body.append(Object.assign(document.createElement('form'), { method: 'post', enctype: 'text/plain', action: '`+base+`v1/session/token',
-		innerHTML: '<input name="{" value="}">' }))`)
-	ask[any](p, "document.forms[0].submit()")
-	p.until("the form is refused", "document.body.innerText.includes('forbidden')")
-	p.waitForAnswers()
-	p.ignoreFaults("") // each of these is refused
-	p.open(base)
-	if got := p.signedIn(); got != "Ann" {
-		t.Errorf("%s is signed in", got)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// serveBehindProxy serves an empty folder behind a proxy that takes https and changes Host.
+func serveBehindProxy(t *testing.T) *home {
+	t.Helper()
+	var target atomic.Pointer[url.URL]
+	proxy := httptest.NewUnstartedServer(&httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target.Load()) },
+		Transport: &http.Transport{DisableKeepAlives: true},
+		ErrorLog:  noLog,
+	})
+	h := serveHome(t, "--http.public_url="+startAtOwnAddress(t, proxy, true))
+	target.Store(testenv.Must(url.Parse(h.URL)))
+	return h
+}
+
+// A page of another origin, even one of the same host, can do nothing with the cookie of a session: neither by a form nor by a
+// picture or a call, even where it may make calls with tokens.
+func TestForgedRequests(t *testing.T) {
+	t.Parallel()
+	for name, https := range map[string]bool{"http": false, "https, proxy": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			foreign := newForeignPage(t, https)
+			var h *home
+			if https {
+				h = serveBehindProxy(t)
+			} else {
+				h = serveHome(t, "--http.cors_origins="+foreign)
+			}
+			p := newFamilyPage(t)
+			first := h.first()
+			p.enter(first, "Ann")
+			base, _, _ := strings.Cut(first, "#")
+			p.open(foreign)
+			p.until("the other page is there", "document.title === 'another page'")
+			const json = "headers: { 'Content-Type': 'application/json' }"
+			for _, attempt := range []string{
+				"fetch('" + base + "v1/session', { method: 'DELETE', body: '{}', credentials: 'include', " + json + " })",
+				"fetch('" + base + "v1/session/token', { method: 'POST', body: '{}', credentials: 'include', mode: 'no-cors' })",
+				"fetch('" + base + "v1/session/token', { method: 'POST', body: '{}', credentials: 'include', " + json + " })",
+				"new Promise((tell) => Object.assign(new Image(), { onload: () => tell(new Response('a picture')), onerror: () => tell(new Response('')), src: '" + base + "v1/session/token' }))",
+			} {
+				if answer, _ := ask[string](p, "(async () => { try { return await (await "+attempt+").text(); } catch { return ''; } })()"); answer != "" {
+					t.Errorf("%s answers %q", attempt, answer)
+				}
+			}
+			eval[any](p, `void document.body.append(Object.assign(document.createElement('form'), { method: 'post', enctype: 'text/plain', action: '`+base+`v1/session/token',
+				innerHTML: '<input name="{" value="}">' }))`)
+			ask[any](p, "document.forms[0].submit()")
+			p.until("the form is refused", "document.body.innerText.includes('forbidden')")
+			p.waitForAnswers()
+			p.ignoreFaults("") // each of these is refused
+			p.open(base)
+			if got := p.signedIn(); got != "Ann" {
+				t.Errorf("%s is signed in", got)
+			}
+		})
 	}
 }
