@@ -315,6 +315,47 @@ func TestCodes(t *testing.T) {
 	})
 }
 
+// A code is not spent by somebody who does not get in: the group is full, or the name is missing or taken. An invitation
+// makes nobody, and a card opens no session.
+func TestCodesAreNotSpentInVain(t *testing.T) {
+	each(t, "invited", func(f *fixture) {
+		first := testenv.Must(f.First(f.Context()))
+		f.refused(sessions.Request{Code: first, Nickname: "\n"}, models.CodeValidationFailed)
+		f.refused(sessions.Request{Code: first, Nickname: "Ann", Device: "\n"}, models.CodeValidationFailed)
+		ann := f.open(first, "Ann")
+		family := testenv.Must(f.groups.Create(f.Context(), ann.Token.User, groups.Settings{Name: "Family"}))
+		card := testenv.Must(f.MakeCards(f.Context(), []string{"Dan"}, family.ID, time.Hour))[0]
+		others := make([]models.RowID, models.MaxGroupMembers-1)
+		for i := range others {
+			others[i] = models.RowID(100 + i)
+		}
+		rows := testenv.Must(testenv.Numbers{DB: f.env.Gorm}.Ensure(f.Context(), testenv.IDs(others...)...))
+		err := f.env.Gorm.Exec(`INSERT INTO group_members (group_id, user_id, joined_at) SELECT ?, user_id, ? FROM users WHERE user_id IN ?`,
+			family.Row, f.env.Clock.Now(), rows).Error
+		if err != nil {
+			f.Fatal(err)
+		}
+		users := f.count(`SELECT count(*) FROM users`)
+		for range 70 { // more than an invitation makes in an hour
+			f.refused(sessions.Request{Code: *family.InviteCode, Nickname: "Ben"}, models.CodeGroupFull)
+		}
+		f.refused(sessions.Request{Code: card.Text}, models.CodeGroupFull)
+		if now, open := f.count(`SELECT count(*) FROM users`), f.count(`SELECT count(*) FROM sessions`); now != users || open != 1 {
+			f.Errorf("%d users became %d, with %d sessions", users, now, open)
+		}
+		for _, left := range rows[:2] {
+			if err := f.env.Gorm.Exec(`DELETE FROM group_members WHERE user_id = ?`, left).Error; err != nil {
+				f.Fatal(err)
+			}
+		}
+		f.refused(sessions.Request{Code: *family.InviteCode, Nickname: "ann"}, models.CodeNicknameTaken)
+		f.open(*family.InviteCode, "Ben")
+		if dan := f.open(card.Text, ""); dan.Token.User != card.User {
+			f.Errorf("the card of %s opens a session of %s", card.User, dan.Token.User)
+		}
+	})
+}
+
 // A session ends when it is ended, when it was not used for long, and when another one is opened in its place. A user has
 // a number of them.
 func TestSessions(t *testing.T) {
