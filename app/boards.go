@@ -141,7 +141,8 @@ func (w *boards) buildIngest(ctx context.Context, o Options, p platform, who peo
 		Write: w.writer.Raise, RetainMonths: o.Config.Archive.RetainMonths, Clock: o.Clock, Log: o.Log,
 	})
 	w.Phones = phones.New(phones.Options{
-		Store: phones.NewStore(o.Stores.Gorm), Boards: w.Catalog.Definitions, Directory: who.Directory, Uploads: w.Ingest, Clock: o.Clock,
+		Store: phones.NewStore(o.Stores.Gorm), Boards: w.Catalog.Definitions, Directory: who.Directory, Uploads: w.Ingest,
+		ZoneOf: who.Sessions.TimeZone, Clock: o.Clock,
 	})
 	p.registerJobs(o, newHoldsCollector(w.Holds))
 	return nil

@@ -123,12 +123,12 @@ func TestUploadAddresses(t *testing.T) {
 		list  = `200 {"upload_addresses":[` + shown + `},` + used + `]}`
 	)
 	runCases(t, config, []testCase{
-		{"make", "1001", "POST " + own, `{"name":"My phone","board":"steps"}`, nil, []string{"Add 1001 steps {Name:My phone TimeZone:}"},
+		{"make", "1001", "POST " + own, `{"name":"My phone","board":"steps"}`, nil, []string{"Add 1001 steps {Name:My phone TimeZone: Session:0}"},
 			`201 ` + shown + `,"key":"` + phoneKey + `","path":"/v1/in/` + phoneKey + `"}`},
 		{"one too many", "1001", "POST " + own, `{"name":"My phone","board":"steps"}`, models.Errorf(models.CodeAddressLimit, "ten"),
-			[]string{"Add 1001 steps {Name:My phone TimeZone:}"}, "409 upload_address_limit: ten"},
+			[]string{"Add 1001 steps {Name:My phone TimeZone: Session:0}"}, "409 upload_address_limit: ten"},
 		{"list", "1001", "GET " + own, "", nil, []string{"List 1001"}, list},
-		{"change", "1001", "PUT " + own + "/7", `{"name":"Watch","time_zone":"UTC"}`, nil, []string{"Change 1001 7 {Name:Watch TimeZone:UTC}"}, "200 " + shown + "}"},
+		{"change", "1001", "PUT " + own + "/7", `{"name":"Watch","time_zone":"UTC"}`, nil, []string{"Change 1001 7 {Name:Watch TimeZone:UTC Session:0}"}, "200 " + shown + "}"},
 		{"revoke", "1001", "DELETE " + own + "/7", "", nil, []string{"Revoke 1001 7 false"}, "204"},
 		{"revoke by no number", "1001", "DELETE " + own + "/x", "", nil, nil, "422 validation_failed: path.address: …"},
 		{"a key for a token", "", "GET " + own, "", nil, nil, "401 unauthenticated: send a token: Authorization: Bearer …"},

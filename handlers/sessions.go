@@ -114,7 +114,7 @@ type openSessionInput struct {
 type newSession struct {
 	Code     string `json:"code" minLength:"1" maxLength:"64" doc:"The code" example:"K7QF2-MXA7R"`
 	Nickname string `json:"nickname,omitempty" maxLength:"1024" doc:"The name of somebody new" example:"Mei"`
-	TimeZone string `json:"time_zone,omitempty" maxLength:"64" doc:"Where the device is, an IANA name" example:"Europe/Berlin"`
+	TimeZone string `json:"time_zone,omitempty" maxLength:"64" doc:"Where the device is, an IANA name: the default of the upload addresses that it makes" example:"Europe/Berlin"`
 	Device   string `json:"device,omitempty" maxLength:"400" doc:"A name for the device" example:"Mei's phone"`
 	Anyway   bool   `json:"anyway,omitempty" doc:"Whether to go on though a member of the group has the nickname"`
 }
@@ -153,7 +153,7 @@ func (h *sessionHandlers) open(ctx context.Context, in *openSessionInput) (*outp
 	}
 	opened, err := h.sessions.Open(ctx, sessions.Request{
 		Code: in.Body.Code, Nickname: in.Body.Nickname, Anyway: in.Body.Anyway, Device: in.Body.Device,
-		Address: caller.address, Before: caller.session.key(),
+		TimeZone: in.Body.TimeZone, Address: caller.address, Before: caller.session.key(),
 	})
 	if err != nil {
 		return nil, err

@@ -65,7 +65,7 @@ var addUploadAddress = operation{
 type newUploadAddress struct {
 	Name     string `json:"name" doc:"1 to 64 characters" example:"My phone"`
 	Board    string `json:"board" pattern:"^[a-z0-9-]+$" maxLength:"40" doc:"The board that it uploads to" example:"steps"`
-	TimeZone string `json:"time_zone,omitempty" maxLength:"64" doc:"Where the phone is, an IANA name; the zone of the board if it is left out" example:"Asia/Shanghai"`
+	TimeZone string `json:"time_zone,omitempty" maxLength:"64" doc:"Where the phone is, an IANA name. Left out: the zone of the session, or else of the board" example:"Asia/Shanghai"`
 }
 
 // madeAddress is an address with its key.
@@ -76,7 +76,8 @@ type madeAddress struct {
 }
 
 func (h *addressHandlers) add(ctx context.Context, user models.UserID, in *ownInput[newUploadAddress]) (*output[madeAddress], error) {
-	address, key, err := h.addresses.Add(ctx, user, in.Body.Board, phones.Choice{Name: in.Body.Name, TimeZone: in.Body.TimeZone})
+	choice := phones.Choice{Name: in.Body.Name, TimeZone: in.Body.TimeZone, Session: callerFrom(ctx).Session}
+	address, key, err := h.addresses.Add(ctx, user, in.Body.Board, choice)
 	return outputOf(madeAddress{uploadAddressOf(address), key, phoneRoute + "/" + key}, err)
 }
 

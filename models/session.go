@@ -9,7 +9,9 @@ type Session struct {
 	// KeyHash is the SHA-256 of the key, which nobody has but the device.
 	KeyHash []byte
 	// Device is its name, which may be empty.
-	Device    string
+	Device string
+	// TimeZone is the IANA name of the zone where it was when it signed in; empty if that is not known.
+	TimeZone  string
 	CreatedAt time.Time
 	// LastUsedAt is when it last asked for a token, to the minute.
 	LastUsedAt time.Time

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"stepboard/config"
 	"stepboard/internal/testenv"
@@ -95,6 +97,28 @@ func TestPhones(t *testing.T) {
 		if strings.Contains(text, made.Key) || strings.Contains(text, strings.TrimPrefix(made.Key, "sb_")) {
 			t.Errorf("the key stands in the %s", where)
 		}
+	}
+}
+
+// Somebody signs in and says where the device is. An address that it makes has that zone, as the export has.
+func TestTimeZoneOfASession(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, testenv.Real(t))
+	s.want(s.as("ann", "PUT", "/v1/me", newProfile), http.StatusOK, nil)
+	code := testenv.Must(s.app.Sessions.MakeCode(t.Context(), "ann", time.Hour)).Text
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/session", strings.NewReader(`{"code":"`+code+`","time_zone":"Europe/Berlin"}`))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	s.app.Handler.ServeHTTP(w, r)
+	var opened struct{ Token string }
+	if err := json.Unmarshal(w.Body.Bytes(), &opened); err != nil || w.Code != http.StatusCreated {
+		t.Fatalf("%d %s, %v", w.Code, w.Body, err)
+	}
+	const berlin = `"time_zone":"Europe/Berlin"`
+	made := s.call(opened.Token, "POST", "/v1/me/upload-addresses", `{"name":"My phone","board":"steps"}`)
+	export := s.call(opened.Token, "GET", "/v1/me/export", nil)
+	if made.status != http.StatusCreated || !bytes.Contains(made.body, []byte(berlin)) || bytes.Count(export.body, []byte(berlin)) != 2 {
+		t.Errorf("the address is %s, and the export %s", made.body, export.body)
 	}
 }
 

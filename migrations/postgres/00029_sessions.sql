@@ -4,12 +4,13 @@
 -- +goose StatementBegin
 
 -- A device that is signed in. Its key is in a cookie, and only the key's SHA-256 is stored. last_used_at is to the
--- minute.
+-- minute, and time_zone an IANA name, or empty.
 CREATE TABLE sessions (
     id           bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     user_id      bigint      NOT NULL,
     key_hash     bytea       NOT NULL UNIQUE,
     device       text        NOT NULL,
+    time_zone    text        NOT NULL,
     created_at   timestamptz NOT NULL,
     last_used_at timestamptz NOT NULL
 );

@@ -7,6 +7,7 @@ CREATE TABLE sessions (
     user_id      integer  NOT NULL,
     key_hash     blob     NOT NULL UNIQUE,
     device       text     NOT NULL,
+    time_zone    text     NOT NULL,
     created_at   datetime NOT NULL,
     last_used_at datetime NOT NULL
 );

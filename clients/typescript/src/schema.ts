@@ -4359,7 +4359,7 @@ export interface components {
              */
             nickname?: string;
             /**
-             * @description Where the device is, an IANA name
+             * @description Where the device is, an IANA name: the default of the upload addresses that it makes
              * @example Europe/Berlin
              */
             time_zone?: string;
@@ -4405,7 +4405,7 @@ export interface components {
              */
             name: string;
             /**
-             * @description Where the phone is, an IANA name; the zone of the board if it is left out
+             * @description Where the phone is, an IANA name. Left out: the zone of the session, or else of the board
              * @example Asia/Shanghai
              */
             time_zone?: string;

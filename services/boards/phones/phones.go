@@ -49,7 +49,9 @@ type Options struct {
 	Boards    Definitions
 	Directory models.Users
 	Uploads   Uploads
-	Clock     models.Clock
+	// ZoneOf returns the time zone of a user's session; empty if it is not known.
+	ZoneOf func(ctx context.Context, user models.UserID, session int64) (string, error)
+	Clock  models.Clock
 }
 
 // Service keeps upload addresses, and takes what phones send to them. Safe for concurrent use.
@@ -70,22 +72,27 @@ func New(o Options) *Service {
 // Choice is what a user says of an address.
 type Choice struct {
 	Name string
-	// TimeZone is an IANA name; empty for that of the board.
+	// TimeZone is an IANA name; empty for that of the session or, if it has none, of the board.
 	TimeZone string
+	// Session is that of the device which makes the address; 0 for none.
+	Session int64
 }
 
 // Add makes an address of a user for a daily board that ranks the highest score first, and returns it
 // with its key, and creates the user if necessary. Errors: CodeBoardNotFound, CodeBoardKind, CodeForbidden
 // if a backend alone may upload, CodeValidationFailed, CodeAddressLimit if the user has MaxAddresses, CodeUnavailable. One transaction of
-// three statements.
+// three statements, and one query for the zone of the session.
 func (s *Service) Add(ctx context.Context, user models.UserID, board string, c Choice) (models.UploadAddress, string, error) {
 	b, err := s.board(board)
 	if err != nil {
 		return models.UploadAddress{}, "", err
 	}
-	if c.TimeZone == "" {
-		c.TimeZone = b.TimeZone
+	if c.TimeZone == "" && c.Session != 0 {
+		if c.TimeZone, err = s.o.ZoneOf(ctx, user, c.Session); err != nil {
+			return models.UploadAddress{}, "", err
+		}
 	}
+	c.TimeZone = cmp.Or(c.TimeZone, b.TimeZone)
 	if c, err = c.check(); err != nil {
 		return models.UploadAddress{}, "", err
 	}

@@ -68,6 +68,12 @@ func eachStore(t *testing.T, test func(*fixture)) {
 		f := &fixture{T: t, env: env, uploads: &uploads{}}
 		f.service = phones.New(phones.Options{
 			Store: phones.NewStore(env.Gorm), Boards: c.Definitions, Directory: testenv.Numbers{DB: env.Gorm}, Uploads: f.uploads, Clock: env.Clock.Now,
+			ZoneOf: func(_ context.Context, user models.UserID, session int64) (string, error) {
+				if user == "3" && session == 7 {
+					return "Europe/Berlin", nil
+				}
+				return "", nil
+			},
 		})
 		test(f)
 	})
@@ -127,6 +133,29 @@ func TestAdd(t *testing.T) {
 			f.Errorf("the eleventh: %v", err)
 		}
 		f.add("2")
+	})
+}
+
+// An address without a time zone has that of the session by which it is made, or else that of the board.
+func TestTimeZone(t *testing.T) {
+	eachStore(t, func(f *fixture) {
+		for _, tt := range []struct {
+			board, zone string
+			session     int64
+			want        string // "" for an error
+		}{
+			{"steps", "", 0, "Asia/Shanghai"},
+			{"steps", "", 7, "Europe/Berlin"},
+			{"steps", "", 8, "Asia/Shanghai"},
+			{"steps", "America/New_York", 7, "America/New_York"},
+			{"local", "", 7, "Europe/Berlin"},
+			{"local", "", 8, ""},
+		} {
+			choice := phones.Choice{Name: "phone", TimeZone: tt.zone, Session: tt.session}
+			if address, _, err := f.service.Add(f.Context(), "3", tt.board, choice); address.TimeZone != tt.want || (err == nil) != (tt.want != "") {
+				f.Errorf("%+v: %q, %v", tt, address.TimeZone, err)
+			}
+		}
 	})
 }
 

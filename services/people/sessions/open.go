@@ -150,6 +150,8 @@ type Request struct {
 	Anyway bool
 	// Device is its name; may be empty.
 	Device string
+	// TimeZone is where it is, a valid IANA name; empty if that is not known.
+	TimeZone string
 	// Address is where the request is from.
 	Address string
 	// Before is the key of the session that the device has until now; empty for none.
@@ -186,7 +188,7 @@ func (s *Service) Open(ctx context.Context, r Request) (Opened, error) {
 		about.externalID, about.Nickname = models.NewUserID(), r.Nickname
 	}
 	o := Opened{Key: keys.New(), Nickname: about.Nickname, Created: about.New}
-	o.Session = models.Session{Device: r.Device, CreatedAt: s.now(), LastUsedAt: s.now()}
+	o.Session = models.Session{Device: r.Device, TimeZone: r.TimeZone, CreatedAt: s.now(), LastUsedAt: s.now()}
 	o.KeyHash, _ = keys.Hash(o.Key)
 	operator := false
 	switch about.Kind {

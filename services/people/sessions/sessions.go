@@ -200,6 +200,13 @@ func (s *Service) List(ctx context.Context, user models.UserID) ([]models.Sessio
 	return list, models.Public("list sessions", err)
 }
 
+// TimeZone returns the time zone of a session of a user; empty if it is not known, or if the user has no such session. One
+// query. CodeUnavailable.
+func (s *Service) TimeZone(ctx context.Context, user models.UserID, session int64) (string, error) {
+	zone, err := s.o.Store.timeZone(ctx, user, session)
+	return zone, models.Public("look up the time zone of a session", err)
+}
+
 // EndOne ends a session of a user. CodeNotFound if the user has none of this id, CodeUnavailable. One transaction of two
 // statements.
 func (s *Service) EndOne(ctx context.Context, user models.UserID, id int64) error {

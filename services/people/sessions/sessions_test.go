@@ -370,7 +370,7 @@ func TestSessions(t *testing.T) {
 		}
 		further := func(before string) sessions.Opened {
 			f.Helper()
-			r := sessions.Request{Code: testenv.Must(f.MakeCode(f.Context(), user, time.Hour)).Text, Before: before, Device: "phone"}
+			r := sessions.Request{Code: testenv.Must(f.MakeCode(f.Context(), user, time.Hour)).Text, Before: before, Device: "phone", TimeZone: "Europe/Berlin"}
 			return testenv.Must(f.Open(f.Context(), r))
 		}
 		there("ss_"+strings.Repeat("a", 32), false)
@@ -400,10 +400,18 @@ func TestSessions(t *testing.T) {
 		if len(list) != sessions.MaxSessions || list[0].ID != phone.ID || list[0].Device != "phone" {
 			f.Errorf("%d sessions, the first is %+v", len(list), list[0])
 		}
+		for who, want := range map[models.UserID]string{user: "Europe/Berlin", "somebody else": ""} {
+			if zone, err := f.TimeZone(f.Context(), who, phone.ID); zone != want || err != nil {
+				f.Errorf("for %s it is in %q, %v", who, zone, err)
+			}
+		}
 		if err := f.End(f.Context(), phone.Key); err != nil {
 			f.Fatal(err)
 		}
 		there(phone.Key, false)
+		if zone, err := f.TimeZone(f.Context(), user, phone.ID); zone != "" || err != nil {
+			f.Errorf("when it has ended it is in %q, %v", zone, err)
+		}
 	})
 }
 

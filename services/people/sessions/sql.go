@@ -84,6 +84,13 @@ func (s *Store) list(ctx context.Context, user models.RowID, at alive) (list []m
 	return list, models.Wrap("list sessions", err)
 }
 
+// timeZone returns the time zone of a session of a user, or an empty text.
+func (s *Store) timeZone(ctx context.Context, user models.UserID, session int64) (zone string, err error) {
+	err = s.db.WithContext(ctx).Raw(`SELECT s.time_zone FROM sessions s JOIN users u ON u.user_id = s.user_id
+		WHERE s.id = ? AND u.external_id = ?`, session, user).Scan(&zone).Error
+	return zone, err
+}
+
 // end ends the sessions that a condition selects, and returns their number.
 func (s *Store) end(ctx context.Context, now time.Time, condition string, args ...any) (n int64, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {

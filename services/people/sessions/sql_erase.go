@@ -37,7 +37,7 @@ func (s *Store) Subject(clock models.Clock) models.Subject {
 			return n, err
 		},
 		Export: []models.ExportSection{
-			{Name: "sessions", Key: []string{"id"}, Query: `SELECT id, device, created_at, last_used_at FROM sessions WHERE user_id = ?`},
+			{Name: "sessions", Key: []string{"id"}, Query: `SELECT id, device, time_zone, created_at, last_used_at FROM sessions WHERE user_id = ?`},
 			{Name: "signed_up", Key: []string{"n.user_id"}, Query: `SELECT n.created_at, u.external_id AS invited_by, g.external_id AS invited_to
 				FROM newcomers n LEFT JOIN users u ON u.user_id = n.invited_by LEFT JOIN groups g ON g.group_id = n.group_id WHERE n.user_id = ?`},
 			{Name: "operator", Key: []string{"created_at"}, Query: `SELECT created_at FROM operators WHERE user_id = ?`},
