@@ -105,7 +105,7 @@ const providerSession = 168 * time.Hour
 // newProviders constructs the service of OpenID Connect.
 func newProviders(o Options, s *sessions.Service) (*providers.Service, error) {
 	options := providers.Options{
-		PublicURL: strings.TrimSuffix(o.Config.HTTP.PublicURL, "/"), Sessions: s, Secret: []byte(o.Config.Auth.HS256Secret), Clock: o.Machine, Log: o.Log,
+		PublicURL: strings.TrimSuffix(o.Config.HTTP.PublicURL, "/"), Sessions: s, Secret: []byte(cmp.Or(o.SessionSecret, o.Config.Auth.HS256Secret)), Clock: o.Machine, Log: o.Log,
 	}
 	for _, p := range o.Config.SignIn.OIDC {
 		provider := providers.Provider{

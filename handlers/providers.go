@@ -16,7 +16,7 @@ import (
 // ProviderService signs people in by OpenID Connect.
 type ProviderService interface {
 	Providers() []providers.Provider
-	Begin(ctx context.Context, name, returnTo, device, zone string) (providers.Begun, error)
+	Begin(ctx context.Context, name, returnTo, zone string) (providers.Begun, error)
 	Again(ctx context.Context, name string) (providers.Begun, error)
 	Finish(ctx context.Context, name string, query url.Values, cookie, before string) (providers.Finished, error)
 }
@@ -60,7 +60,7 @@ func (h *providerHandlers) begin(c *gin.Context) {
 		return
 	}
 	query := c.Request.URL.Query()
-	begun, err := h.providers.Begin(c.Request.Context(), c.Param("name"), query.Get("return_to"), query.Get("device"), query.Get("time_zone"))
+	begun, err := h.providers.Begin(c.Request.Context(), c.Param("name"), query.Get("return_to"), query.Get("time_zone"))
 	h.leave(c, begun, err)
 }
 

@@ -207,9 +207,9 @@ func (s *Service) config(p *provider, found *oidc.Provider) *oauth2.Config {
 // attempt is what a browser keeps while somebody is at a provider.
 type attempt struct {
 	State, Nonce, Verifier string
-	// Return is the address within the page to which somebody returns, and Device and TimeZone are those of the session.
-	Return, Device, TimeZone string
-	Ends                     time.Time
+	// Return is the address within the page to which somebody returns, and TimeZone where the browser is.
+	Return, TimeZone string
+	Ends             time.Time
 }
 
 // Begun is an attempt that has begun: the address of the provider, and what the browser keeps for AttemptTTL.
@@ -217,8 +217,8 @@ type Begun struct{ URL, Cookie string }
 
 // Begin begins an attempt. returnTo is the address within the page, which begins with #; others are ignored. CodeNotFound,
 // *Refusal. One call of the provider, if it was not there before.
-func (s *Service) Begin(ctx context.Context, name, returnTo, device, zone string) (Begun, error) {
-	return s.begin(ctx, name, attempt{State: rand.Text(), Return: within(returnTo), Device: device, TimeZone: zone})
+func (s *Service) Begin(ctx context.Context, name, returnTo, zone string) (Begun, error) {
+	return s.begin(ctx, name, attempt{State: rand.Text(), Return: within(returnTo), TimeZone: zone})
 }
 
 func (s *Service) begin(ctx context.Context, name string, a attempt) (Begun, error) {
@@ -330,7 +330,7 @@ func (s *Service) finish(ctx context.Context, p *provider, a attempt, query url.
 	if err != nil {
 		return sessions.Opened{}, err
 	}
-	who.Device, who.TimeZone, who.Before = a.Device, a.TimeZone, before
+	who.TimeZone, who.Before = a.TimeZone, before
 	return s.o.Sessions.OpenElsewhere(ctx, who)
 }
 

@@ -72,7 +72,7 @@ func newFixture(t *testing.T, change func(*providers.Provider)) *fixture {
 // leave begins an attempt, goes to the provider, and returns the query of the way back.
 func (f *fixture) leave(returnTo string) (begun providers.Begun, back url.Values) {
 	f.Helper()
-	begun, err := f.Begin(f.Context(), "company", returnTo, "a phone", "Europe/Berlin")
+	begun, err := f.Begin(f.Context(), "company", returnTo, "Europe/Berlin")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -124,14 +124,14 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("it is %+v, %v", finished, err)
 	}
 	want := []sessions.Elsewhere{{
-		Issuer: f.URL, Subject: "ann-1", Nickname: "Ann", Lasts: 168 * time.Hour, Device: "a phone", TimeZone: "Europe/Berlin", Before: "the key before",
+		Issuer: f.URL, Subject: "ann-1", Nickname: "Ann", Lasts: 168 * time.Hour, TimeZone: "Europe/Berlin", Before: "the key before",
 	}}
 	if diff := cmp.Diff(want, f.opener.who); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	f.opener.who = nil
 	f.refused(begun.Cookie, back, providers.Expired) // the code was used
-	if _, err := f.Begin(t.Context(), "nobody", "", "", ""); models.CodeOf(err) != models.CodeNotFound {
+	if _, err := f.Begin(t.Context(), "nobody", "", ""); models.CodeOf(err) != models.CodeNotFound {
 		t.Errorf("an unknown provider: %v", err)
 	}
 	if f.Stats().SignedIn.Load() != 1 || f.Stats().Expired.Load() != 1 {
@@ -270,7 +270,7 @@ func TestProvidersThatAreAway(t *testing.T) {
 		},
 	} {
 		f.Answer(document, answer)
-		_, err := f.Begin(t.Context(), "company", "", "", "")
+		_, err := f.Begin(t.Context(), "company", "", "")
 		var refusal *providers.Refusal
 		if !errors.As(err, &refusal) || refusal.Reason != providers.Unavailable || len(err.Error()) > 500 {
 			t.Errorf("%s: %v", name, err)
@@ -313,7 +313,7 @@ func TestLooksAreShared(t *testing.T) {
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
-			if _, err := f.Begin(t.Context(), "company", "", "", ""); err != nil {
+			if _, err := f.Begin(t.Context(), "company", "", ""); err != nil {
 				t.Error(err)
 			}
 		})

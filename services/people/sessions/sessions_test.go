@@ -96,10 +96,10 @@ func (f *fixture) begin() sessions.Opened {
 	return f.open(testenv.Must(f.First(f.Context())), "Ann")
 }
 
-// countUsers returns how many users there are.
-func (f *fixture) countUsers() (n int64) {
+// count returns how many rows a query counts.
+func (f *fixture) count(query string, args ...any) (n int64) {
 	f.Helper()
-	if err := f.env.Gorm.Raw(`SELECT count(*) FROM users`).Scan(&n).Error; err != nil {
+	if err := f.env.Gorm.Raw(query, args...).Scan(&n).Error; err != nil {
 		f.Fatal(err)
 	}
 	return n
@@ -162,7 +162,7 @@ func TestCodesWorkOnce(t *testing.T) {
 				})
 			}
 			both.Wait()
-			if users := f.countUsers(); opened != 1 || users != 1 {
+			if users := f.count(`SELECT count(*) FROM users`); opened != 1 || users != 1 {
 				f.Errorf("%d got in, and there are %d users", opened, users)
 			}
 		}
@@ -221,7 +221,7 @@ func TestJoiningIsClosed(t *testing.T) {
 		if further.Created || further.Token.User != ann.Token.User || further.Nickname != "Ann" || !further.Operator {
 			f.Errorf("opened %+v", further)
 		}
-		if n := f.countUsers(); n != 1 {
+		if n := f.count(`SELECT count(*) FROM users`); n != 1 {
 			f.Errorf("there are %d users", n)
 		}
 	})
@@ -236,7 +236,7 @@ func TestBoundsOfNewUsers(t *testing.T) {
 			f.open(*family.InviteCode, fmt.Sprintf("Guest %d", i))
 		}
 		f.refused(sessions.Request{Code: *family.InviteCode, Nickname: "Eve"}, models.CodeRateLimited)
-		if n := f.countUsers(); n != 61 {
+		if n := f.count(`SELECT count(*) FROM users`); n != 61 {
 			f.Errorf("there are %d users", n)
 		}
 		f.env.Clock.Advance(time.Hour)
@@ -613,7 +613,7 @@ func TestElsewhere(t *testing.T) {
 				created++
 			}
 		}
-		if users := f.countUsers(); users != 1 || created != 1 {
+		if users := f.count(`SELECT count(*) FROM users`); users != 1 || created != 1 {
 			f.Errorf("there are %d users, of whom %d were created", users, created)
 		}
 		others := who

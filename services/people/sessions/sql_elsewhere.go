@@ -19,10 +19,11 @@ type Elsewhere struct {
 	// empty.
 	User     models.UserID
 	Nickname string
-	// Lasts is how long the session lasts. Device and TimeZone are those of the device, and Before is the key of the session that it has
-	// until now; empty for none.
-	Lasts                    time.Duration
-	Device, TimeZone, Before string
+	// Lasts is how long the session lasts.
+	Lasts time.Duration
+	// TimeZone is where the device is, if it is a valid IANA name. Before is the key of the session that the device has until
+	// now; empty for none.
+	TimeZone, Before string
 }
 
 // errNotTheirs is the error about a new identity that may not be joined to the user whom its provider names.
@@ -36,9 +37,8 @@ func (s *Service) OpenElsewhere(ctx context.Context, e Elsewhere) (Opened, error
 	if s.o.Sign == nil {
 		return Opened{}, ErrDisabled
 	}
-	device, err := checkDevice(e.Device)
-	if err != nil {
-		return Opened{}, err
+	if models.CheckZone("time_zone", e.TimeZone) != nil {
+		e.TimeZone = ""
 	}
 	who := identities.Identity{Issuer: e.Issuer, Subject: e.Subject, SessionKey: []byte{}}
 	known, err := s.o.Identities.Find(ctx, who)
@@ -55,7 +55,7 @@ func (s *Service) OpenElsewhere(ctx context.Context, e Elsewhere) (Opened, error
 	}
 	ends := s.now().Add(e.Lasts)
 	o := Opened{Key: keys.New(), Nickname: known.Nickname, Created: created}
-	o.Session = models.Session{User: known.Row, Device: device, CreatedAt: s.now(), LastUsedAt: s.now(), EndsAt: &ends}
+	o.Session = models.Session{User: known.Row, TimeZone: e.TimeZone, CreatedAt: s.now(), LastUsedAt: s.now(), EndsAt: &ends}
 	o.KeyHash, _ = keys.Hash(o.Key)
 	if err := s.o.Store.open(ctx, &o.Session); err != nil {
 		return Opened{}, models.Public("open a session", err)
