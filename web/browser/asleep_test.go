@@ -78,20 +78,18 @@ func TestPageThatSlept(t *testing.T) {
 	p.until("the word is complete", canDelete)
 	p.click("dialog .button")
 	p.until("the dialog is closed", dialogClosed)
-	p.typeIn("#nickname", "el")
 	p.click(".profile .strong")
-	p.until("the name is stored", "document.querySelector('h1').textContent === 'Annabel'")
+	p.until("the name is stored", "document.querySelector('h1').textContent === 'Annab'")
 	if len(p.requestsTo("/v1/session/token")) == asked {
 		t.Error("no other token was asked for")
 	}
 	p.ignoreFaults("") // while there was no network
-	if got := p.signedIn(); got != "Annabel" {
+	if got := p.signedIn(); got != "Annab" {
 		t.Errorf("%s is signed in", got)
 	}
 }
 
-// Who was signed out elsewhere is asked for a code, and sees then what they looked at before: an invitation, too. Where somebody
-// else has signed in in another window, nothing more is done as the one who is shown.
+// Who was signed out elsewhere is asked for a code, and sees then what they looked at before: an invitation, too.
 func TestSignedOutElsewhere(t *testing.T) {
 	t.Parallel()
 	h := serveHome(t, "--auth.max_token_lifetime=2s")
@@ -120,14 +118,6 @@ func TestSignedOutElsewhere(t *testing.T) {
 		p.typeCode(code, "Ann")
 		p.until(hash+" is there again", shown+" && location.hash === '"+hash+"'")
 	}
-
-	code, ben := h.code("--new", "Ben")
-	token := p.ownToken()
-	ask[any](p, `fetch('v1/session', { method: 'POST', body: JSON.stringify({ code: '`+code+`' }), headers: { 'Content-Type': 'application/json' } })
-		.then(() => localStorage.setItem('signed-in', '{"user_id":"`+ben+`","nickname":"Ben"}'))`)
-	awaitEnd(t, h.URL, token)
-	p.goTo("#/friends")
-	p.until("the page is Ben's", "document.querySelector('.account .visually-hidden')?.textContent.endsWith(': Ben')")
 	p.waitForAnswers()
 	p.ignoreFaults("401")
 }

@@ -94,18 +94,12 @@ const nobody = clientOf(null);
 
 // sessionClient returns a client of this device's session, whose cookie the page can't read. It gets tokens for a
 // scope, if one is given, and another one when one has ended. With the first one it knows whether the user is an operator.
-// Without a connection nobody is signed out. When somebody else has signed in in another window, the page begins anew.
-export const sessionClient = (scope) => {
-  let user;
-  return newClient(async (_, client) => {
+// Without a connection nobody is signed out.
+export const sessionClient = (scope) =>
+  newClient(async (_, client) => {
     try {
       const options = { body: scope ? { scope } : {} };
       const got = await nobody.call('POST', '/v1/session/token', options);
-      user ??= got.user_id;
-      if (got.user_id !== user) {
-        location.reload();
-        await new Promise(() => {}); // no call is made for another one
-      }
       client.operator = got.operator;
       return got.token;
     } catch (error) {
@@ -113,7 +107,6 @@ export const sessionClient = (scope) => {
       throw error;
     }
   });
-};
 
 // utcOffset returns how far the visitor's clock is ahead of UTC, such as +08:00. Boards
 // whose days are each user's own need it to know which day it is.

@@ -21,9 +21,6 @@ export const seenLikesKey = 'seen-likes';
 // The session itself is in a cookie, which no script can read.
 export const sessionKey = 'signed-in';
 
-// providerKey has the path of the provider by which somebody has signed in here last.
-export const providerKey = 'provider';
-
 // pushKey has the user whose choice this browser's notifications are.
 export const pushKey = 'push';
 
