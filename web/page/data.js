@@ -93,8 +93,8 @@ export const clientOf = (token) =>
 const nobody = clientOf(null);
 
 // sessionClient returns a client of this device's session, whose cookie the page can't read. It gets tokens for a
-// scope, if one is given, and another one when one has ended. With the first one it knows whether the user is an operator.
-// Without a connection nobody is signed out.
+// scope, if one is given, and another one when one has ended. With the first one it knows whether the user is an
+// operator. Without a connection nobody is signed out.
 export const sessionClient = (scope) =>
   newClient(async (_, client) => {
     try {

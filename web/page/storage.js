@@ -17,7 +17,8 @@ export const goalKey = 'goal';
 // seenLikesKey has the viewer, a day, and how many likes of the viewer's score of it were seen.
 export const seenLikesKey = 'seen-likes';
 
-// sessionKey has the user who is signed in by a session, {user_id, nickname}, or an empty text once somebody has signed out.
+// sessionKey has the user who is signed in by a session, {user_id, nickname}, or an empty text once somebody has
+// signed out.
 // The session itself is in a cookie, which no script can read.
 export const sessionKey = 'signed-in';
 
