@@ -54,14 +54,18 @@ func TestLogin(t *testing.T) {
 	p.typeIn("#token", fakeToken())
 	p.click(".sign-in form .button")
 	p.until("the invitation is there", "location.hash === '#/join/CODE' && document.querySelector('.tabs') !== null")
+}
 
-	// Where people can also sign in by codes, invitations still lead to the login, unless they make new people, too.
+// Where people can also sign in by codes, invitations still lead to the app's login, unless they make new people, too.
+func TestInvitationBesideALogin(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
 	f.install(web.New(web.Files(), web.Options{Login: f.URL + "/login?app=steps", Codes: true}))
 	f.returns("POST /v1/session/code", map[string]any{"kind": "group", "new": true, "nickname": nil, "group": "Family"})
+	p := newPage(t, phone)
 	for join, fields := range map[string]int{"nobody": 0, "invited": 1} {
 		f.returns("GET /v1/sign-in", map[string]any{"codes": true, "join": join, "providers": []any{}})
 		p.open(f.URL + "/?" + join + "#/join/CODE")
-		p.waitForAnswers()
 		p.until("the login is offered, and a name asked for if somebody new may join: "+join, fmt.Sprintf(
 			"document.querySelector('.sign-in > .button') !== null && document.querySelectorAll('#name').length === %d", fields))
 	}

@@ -249,7 +249,7 @@ func (v *Verifier) key(t *jwt.Token) (any, error) {
 		}
 	}
 	if t.Method == jwt.SigningMethodHS256 {
-		if c, ok := t.Claims.(*claims); ok && c.Session != "" {
+		if c, ok := t.Claims.(*claims); ok && strings.HasPrefix(c.Session, sessionPrefix) {
 			return v.sessions, nil
 		}
 		return v.secrets, nil
