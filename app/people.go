@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -80,6 +79,9 @@ func newPeople(
 	return w, users.LoadErased(ctx)
 }
 
+// sessionSecret returns the secret that signs the tokens of sessions; empty for none.
+func (o *Options) sessionSecret() string { return cmp.Or(o.SessionSecret, o.Config.Auth.HS256Secret) }
+
 // newSessions constructs the service that signs people in. Without a secret nobody can.
 func newSessions(o Options, w people, idKey []byte, returned func(context.Context, []models.RowID) error) *sessions.Service {
 	tokens := o.Config.Auth
@@ -89,7 +91,7 @@ func newSessions(o Options, w people, idKey []byte, returned func(context.Contex
 		TokenTTL: tokens.MaxTokenLifetime, TTL: o.Config.SignIn.SessionTTL, Join: o.Config.SignIn.Join, NewPerDay: o.Config.SignIn.NewPerDay,
 		Clock: o.Clock, Log: o.Log,
 	}
-	if secret := cmp.Or(o.SessionSecret, tokens.HS256Secret); secret != "" {
+	if secret := o.sessionSecret(); secret != "" {
 		options.Sign = func(user models.UserID, scope string, session int64, ttl time.Duration) (string, time.Time, error) {
 			now := o.Machine() // by which tokens are checked
 			text, err := auth.SignSession([]byte(secret), user, scope, session, tokens.Issuer, tokens.Audience, now, ttl)
@@ -105,7 +107,7 @@ const providerSession = 168 * time.Hour
 // newProviders constructs the service of OpenID Connect.
 func newProviders(o Options, s *sessions.Service) (*providers.Service, error) {
 	options := providers.Options{
-		PublicURL: strings.TrimSuffix(o.Config.HTTP.PublicURL, "/"), Sessions: s, Secret: []byte(cmp.Or(o.SessionSecret, o.Config.Auth.HS256Secret)), Clock: o.Machine, Log: o.Log,
+		PublicURL: strings.TrimSuffix(o.Config.HTTP.PublicURL, "/"), Sessions: s, Secret: []byte(o.sessionSecret()), Clock: o.Machine, Log: o.Log,
 	}
 	for _, p := range o.Config.SignIn.OIDC {
 		provider := providers.Provider{
@@ -125,11 +127,9 @@ func newProviders(o Options, s *sessions.Service) (*providers.Service, error) {
 
 // newSessionsCollector reports who has signed in.
 func newSessionsCollector(s *sessions.Service, p *providers.Service) prometheus.Collector {
-	stats, ends := s.Stats(), p.Stats()
+	stats := s.Stats()
 	const provided = "Attempts to sign in by an OpenID Connect provider that have ended, by how."
-	return newNumbers("stepboard_sign_in_", append(counters("by_provider_total", provided, "result", map[string]*atomic.Int64{
-		"ok": &ends.SignedIn, "refused": &ends.Refused, "expired": &ends.Expired, "unavailable": &ends.Unavailable, "not_allowed": &ends.NotAllowed,
-	}),
+	return newNumbers("stepboard_sign_in_", append(counters("by_provider_total", provided, "result", p.Ends()),
 		number{"sessions_total", "Sessions that were opened.", counter, of(&stats.Opened), nil},
 		number{"joined_total", "Users that invitations have made.", counter, of(&stats.Joined), nil},
 		number{"wrong_codes_total", "Codes that were not valid.", counter, of(&stats.Wrong), nil},

@@ -136,7 +136,7 @@ type OIDC struct {
 	Scopes       []string      `koanf:"scopes" doc:"Scopes besides openid, in which the claims of allow and user_claim, and a name, must be. Empty: profile."`
 	Session      time.Duration `koanf:"session" validate:"omitempty,min=1h,max=9600h" doc:"How long somebody stays signed in, 1h to 9600h, however often they are here: who leaves the provider is out after that. 0: 168h."`
 	UserClaim    string        `koanf:"user_claim" doc:"The claim with the id of a user, for apps whose users exist: it is read when somebody first signs in. Of one provider at most. Empty: people are users of their own."`
-	Allow        []OIDCAllow   `koanf:"allow" validate:"max=20,dive" doc:"Conditions on claims of the ID token, all of which must be met. Empty: everybody whom the provider knows."`
+	Allow        []OIDCAllow   `koanf:"allow" validate:"max=20,dive" doc:"Conditions on claims, all of which must be met. Empty: everybody whom the provider knows."`
 }
 
 // OIDCAllow is a condition on a claim.

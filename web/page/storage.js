@@ -18,8 +18,7 @@ export const goalKey = 'goal';
 export const seenLikesKey = 'seen-likes';
 
 // sessionKey has the user who is signed in by a session, {user_id, nickname}, or an empty text once somebody has
-// signed out.
-// The session itself is in a cookie, which no script can read.
+// signed out. The session itself is in a cookie, which no script can read.
 export const sessionKey = 'signed-in';
 
 // pushKey has the user whose choice this browser's notifications are.

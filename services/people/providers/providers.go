@@ -88,17 +88,12 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// Stats counts how signing in by providers has ended in this process.
-type Stats struct {
-	SignedIn, Refused, Expired, Unavailable, NotAllowed atomic.Int64
-}
-
 // Service signs people in by OpenID Connect. Safe for concurrent use.
 type Service struct {
 	o         Options
 	providers []*provider
 	sealer    *sealed.Sealer
-	stats     Stats
+	ends      map[string]*atomic.Int64 // how many attempts have ended, by how
 }
 
 // provider is a Provider, with what was found at its address.
@@ -113,7 +108,10 @@ type provider struct {
 // New returns a service.
 func New(o Options) (*Service, error) {
 	sealer, err := sealed.New(o.Secret, "signing in by OpenID Connect")
-	s := &Service{o: o, sealer: sealer}
+	s := &Service{o: o, sealer: sealer, ends: make(map[string]*atomic.Int64)}
+	for _, how := range []Reason{signedIn, Refused, Expired, Unavailable, NotAllowed} {
+		s.ends[string(how)] = new(atomic.Int64)
+	}
 	for _, p := range o.Providers {
 		client := outbound.NewClient(outbound.Options{Timeout: callTimeout, MaxAnswer: maxAnswer})
 		s.providers = append(s.providers, &provider{Provider: p, client: client, reading: reading.New(callTimeout)})
@@ -121,8 +119,8 @@ func New(o Options) (*Service, error) {
 	return s, err
 }
 
-// Stats returns the counts of this process.
-func (s *Service) Stats() *Stats { return &s.stats }
+// Ends returns how many attempts have ended in this process, by their Reason, or "ok".
+func (s *Service) Ends() map[string]*atomic.Int64 { return s.ends }
 
 // Providers returns those of the settings.
 func (s *Service) Providers() []Provider { return s.o.Providers }
@@ -132,6 +130,8 @@ type Reason string
 
 // The reasons.
 const (
+	// signedIn is none, for those who were.
+	signedIn Reason = "ok"
 	// Refused means that the provider has refused, or that its answer is not to be trusted.
 	Refused Reason = "refused"
 	// Expired means that it took too long, or that the browser has lost the cookie.
@@ -156,14 +156,12 @@ func (r *Refusal) Unwrap() error { return r.Err }
 
 // count counts a call that has ended somebody's attempt, and writes why to the log.
 func (s *Service) count(ctx context.Context, name string, err error) {
-	counter, refusal := &s.stats.SignedIn, (*Refusal)(nil)
+	how, refusal := signedIn, (*Refusal)(nil)
 	if errors.As(err, &refusal) {
-		counter = map[Reason]*atomic.Int64{
-			Refused: &s.stats.Refused, Expired: &s.stats.Expired, Unavailable: &s.stats.Unavailable, NotAllowed: &s.stats.NotAllowed,
-		}[refusal.Reason]
+		how = refusal.Reason
 		s.o.Log.WarnContext(ctx, "somebody was not signed in by a provider", "provider", name, "reason", refusal.Reason, "error", refusal.Err)
 	}
-	counter.Add(1)
+	s.ends[string(how)].Add(1)
 }
 
 // named returns a provider, or CodeNotFound.

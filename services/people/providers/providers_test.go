@@ -134,7 +134,7 @@ func TestSignIn(t *testing.T) {
 	if _, err := f.Begin(t.Context(), "nobody", "", ""); models.CodeOf(err) != models.CodeNotFound {
 		t.Errorf("an unknown provider: %v", err)
 	}
-	if f.Stats().SignedIn.Load() != 1 || f.Stats().Expired.Load() != 1 {
+	if f.Ends()["ok"].Load() != 1 || f.Ends()["expired"].Load() != 1 {
 		t.Error("they are not counted")
 	}
 }
