@@ -84,7 +84,7 @@ func TestPageThatSlept(t *testing.T) {
 		t.Error("no other token was asked for")
 	}
 	p.ignoreFaults("") // while there was no network
-	p.must(chromedp.Do(p.ctx, chromedp.Reload()))
+	p.reload()
 	p.until("Annab is signed in", "document.querySelector('.account .visually-hidden')?.textContent.endsWith(': Annab') ?? false")
 }
 
@@ -110,7 +110,7 @@ func TestSignedOutElsewhere(t *testing.T) {
 		p.until("it is there", shown)
 		h.run("sessions", "end", strings.Fields(h.run("sessions", "list", "--user="+ann))[0], "--user="+ann)
 		if hash == "#"+invitation { // which asks for nothing more
-			p.must(chromedp.Do(p.ctx, chromedp.Reload()))
+			p.reload()
 		}
 		p.until("a code is asked for", "document.querySelector('#code') !== null && document.querySelector('.sign-in .wrong').textContent !== ''")
 		code, _ = h.code("--user=" + ann)

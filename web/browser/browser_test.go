@@ -280,6 +280,19 @@ func (p *page) open(url string) {
 	p.must(chromedp.Do(p.ctx, chromedp.Navigate(url)))
 }
 
+// reload loads the page anew. The browser refuses that while a page is replaced by another one, and is asked again then.
+func (p *page) reload() {
+	p.t.Helper()
+	p.eventually("the page is loaded anew", func() bool {
+		err := chromedp.Do(p.ctx, chromedp.Reload())
+		if says(err, "Not attached to an active page") {
+			return false
+		}
+		p.must(err)
+		return true
+	})
+}
+
 // goTo opens another screen of the page, and waits until the old one is gone.
 func (p *page) goTo(hash string) {
 	p.t.Helper()
@@ -308,12 +321,17 @@ func evaluate[T any](p *page, question chromedp.Action[T]) (T, error) {
 func ask[T any](p *page, js string) (v T, left bool) {
 	p.t.Helper()
 	v, err := evaluate(p, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
-	refused := new(cdproto.Error)
-	if errors.As(err, &refused) && refused.Message == "Inspected target navigated or closed" {
+	if says(err, "Inspected target navigated or closed") {
 		return v, true
 	}
 	p.must(err)
 	return v, false
+}
+
+// says reports whether the browser refused something with this message.
+func says(err error, message string) bool {
+	refused := new(cdproto.Error)
+	return errors.As(err, &refused) && refused.Message == message
 }
 
 // longestWait is how long a page may take for anything, on any machine.

@@ -136,7 +136,7 @@ func (p *page) typeCode(code, name string) {
 // signedIn returns the name of who is signed in, after the page was loaded anew.
 func (p *page) signedIn() string {
 	p.t.Helper()
-	p.must(chromedp.Do(p.ctx, chromedp.Reload()))
+	p.reload()
 	p.until("the page is there", "document.querySelector('.account .visually-hidden, .sign-in') !== null")
 	p.until("the page knows who it is", "(document.querySelector('.account .visually-hidden')?.textContent ?? '').includes(': ')")
 	return eval[string](p, "document.querySelector('.account .visually-hidden').textContent.split(': ')[1]")
