@@ -20,26 +20,30 @@ import (
 	"stepboard/services/platform/auth"
 )
 
-// audience says whose tokens a call accepts.
-type audience int
+// audience says who may make a call.
+type audience struct {
+	// described tells clients so.
+	described string
+	// has reports whether a caller with a token is one of them; nil for calls without a token, which the handler limits.
+	has func(*auth.Caller) bool
+}
 
-const (
+// The audiences.
+var (
 	// byUser accepts a user's token, and a service's on behalf of ?user_id=.
-	byUser audience = iota + 1
-	// byService accepts a service's token.
-	byService
-	// byAdmin accepts an operator's token.
-	byAdmin
-	// byManager accepts a service's token and an operator's.
-	byManager
-	// byAny accepts every valid token.
-	byAny
-	// byKey accepts the key of an upload address, which the handler looks up and whose calls it limits.
-	byKey
-	// byNobody accepts calls without a token, which the handler limits.
-	byNobody
+	byUser = &audience{
+		"With a user's token; with a service token on behalf of ?user_id=.",
+		func(c *auth.Caller) bool { return c.User != "" || c.Service },
+	}
+	byService = &audience{"With a token of scope service.", func(c *auth.Caller) bool { return c.Service }}
+	byAdmin   = &audience{"With a token of scope admin.", func(c *auth.Caller) bool { return c.Admin }}
+	byManager = &audience{"With a token of scope service or admin.", func(c *auth.Caller) bool { return c.Service || c.Admin }}
+	byAny     = &audience{"With any token.", func(*auth.Caller) bool { return true }}
+	// byKey accepts the key of an upload address, which the handler looks up.
+	byKey    = &audience{"With the key of an upload address, and no token.", nil}
+	byNobody = &audience{"Without a token.", nil}
 	// byCookie is byNobody for calls that read or set the cookie of a session, which must come from the service's own page.
-	byCookie
+	byCookie = &audience{"Without a token, by the service's own page.", nil}
 )
 
 const audienceKey = "audience"
@@ -50,41 +54,6 @@ const reportKey = "report"
 // writesSQLKey is the key of whether an operation writes about users to SQL, in its
 // metadata.
 const writesSQLKey = "writes SQL"
-
-func (a audience) describe() string {
-	switch a {
-	case byUser:
-		return "With a user's token; with a service token on behalf of ?user_id=."
-	case byService:
-		return "With a token of scope service."
-	case byAdmin:
-		return "With a token of scope admin."
-	case byManager:
-		return "With a token of scope service or admin."
-	case byKey:
-		return "With the key of an upload address, and no token."
-	case byNobody:
-		return "Without a token."
-	case byCookie:
-		return "Without a token, by the service's own page."
-	default:
-		return "With any token."
-	}
-}
-
-// check returns CodeForbidden if the caller does not belong to the audience.
-func (a audience) check(caller *auth.Caller) error {
-	switch {
-	case a == byAny, a == byKey, a == byNobody, a == byCookie,
-		a == byUser && (caller.User != "" || caller.Service),
-		a == byService && caller.Service,
-		a == byAdmin && caller.Admin,
-		a == byManager && (caller.Service || caller.Admin):
-		return nil
-	default:
-		return models.Errorf(models.CodeForbidden, "this token may not make this call")
-	}
-}
 
 // TokenVerifier verifies tokens.
 type TokenVerifier interface {
@@ -137,13 +106,12 @@ func newUntrustedProxyWarning(trustedProxies []string, log *slog.Logger) func() 
 // and the caller is within the rate limits.
 func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context)) {
 	c := humagin.Unwrap(hctx)
-	by, _ := hctx.Operation().Metadata[audienceKey].(audience)
+	by := hctx.Operation().Metadata[audienceKey].(*audience)
 	caller, err := new(auth.Caller), error(nil)
-	limitedByHandler := by == byKey || by == byNobody || by == byCookie
 	switch {
 	case by == byCookie:
 		err = checkOrigin(a.origins, c.Request)
-	case !limitedByHandler:
+	case by.has != nil:
 		if caller, err = a.identify(hctx.Header("Authorization")); err == nil {
 			err = a.checkSession(c.Request.Context(), caller)
 		}
@@ -152,13 +120,13 @@ func (a *authenticator) authenticate(hctx huma.Context, next func(huma.Context))
 	if by == byCookie { // wrong codes are always counted
 		address = addressOf(c)
 	}
-	if !limitedByHandler && (user != "" || address != "") {
+	if by.has != nil && (user != "" || address != "") {
 		if limited := a.limits.Take(c.Request.Context(), user, address); limited != nil {
 			err = limited
 		}
 	}
-	if err == nil {
-		err = by.check(caller)
+	if err == nil && by.has != nil && !by.has(caller) {
+		err = models.Errorf(models.CodeForbidden, "this token may not make this call")
 	}
 	if err == nil {
 		err = checkQuery(c.Request.URL.RawQuery)

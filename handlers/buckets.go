@@ -69,16 +69,13 @@ type boardBucketPage struct {
 }
 
 func (h *bucketHandlers) list(ctx context.Context, in *listBucketsInput) (*output[boardBucketPage], error) {
-	from, to, err := optionalDates(in.From, in.To)
-	if err != nil {
-		return nil, err
-	}
+	to := optionalDate(in.To)
 	buckets, next, err := pageOf(ctx, h.cursors, in.Paging, boardBucketOf, func(after models.Cursor, limit int) ([]status.Bucket, error) {
 		if in.Cursor != "" {
 			before := models.Date(after.Key) - 1
 			to = &before
 		}
-		return h.buckets.Buckets(ctx, status.BucketQuery{Board: in.Board, From: from, To: to, Limit: limit})
+		return h.buckets.Buckets(ctx, status.BucketQuery{Board: in.Board, From: optionalDate(in.From), To: to, Limit: limit})
 	}, "buckets", in.Board, in.From, in.To)
 	return outputOf(boardBucketPage{buckets, next}, err)
 }

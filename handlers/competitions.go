@@ -208,34 +208,25 @@ func (in *putCompetitionInput) about(e *audit.Entry) {
 }
 
 // definition returns the body as the service takes it.
-func (in *putCompetitionInput) definition() (teams.Definition, error) {
+func (in *putCompetitionInput) definition() teams.Definition {
 	b := in.Body
-	d := teams.Definition{ID: in.Competition, Board: b.Board, Name: b.Name, Measure: b.Measure, Team: b.Team, Open: b.Open}
+	d := teams.Definition{
+		ID: in.Competition, Board: b.Board, Name: b.Name, First: dateOf(b.From), Last: dateOf(b.To), Measure: b.Measure, Team: b.Team, Open: b.Open,
+	}
 	if b.Cap != nil {
 		d.Cap = *b.Cap
 	}
 	if b.Goal != nil {
 		d.Goal = *b.Goal
 	}
-	var err error
-	if d.First, err = models.ParseDate(b.From); err != nil {
-		return d, models.Invalid("body.from", err.Error())
-	}
-	if d.Last, err = models.ParseDate(b.To); err != nil {
-		return d, models.Invalid("body.to", err.Error())
-	}
 	if b.Groups != nil {
 		d.Groups = answersOf(b.Groups, func(id teamID) models.GroupID { return models.GroupID(id) })
 	}
-	return d, nil
+	return d
 }
 
 func (h *competitionHandlers) put(ctx context.Context, in *putCompetitionInput) (*output[competition], error) {
-	d, err := in.definition()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := h.definitions.Put(ctx, d); err != nil {
+	if _, err := h.definitions.Put(ctx, in.definition()); err != nil {
 		return nil, err
 	}
 	return h.show(ctx, "", in.Competition)

@@ -203,13 +203,9 @@ type correctionPage struct {
 }
 
 func (h *correctionHandlers) list(ctx context.Context, in *listCorrectionsInput) (*output[correctionPage], error) {
-	day, err := optionalDate("query.date", in.Date)
-	if err != nil {
-		return nil, err
-	}
 	list, next, err := pageOf(ctx, h.cursors, in.Paging, correctionOf, func(after models.Cursor, limit int) ([]corrections.Entry, error) {
 		return h.corrections.List(ctx, corrections.Query{
-			Board: in.Board, User: in.UserID, Day: day, Active: in.Active, Before: after.Key, Limit: limit,
+			Board: in.Board, User: in.UserID, Day: optionalDate(in.Date), Active: in.Active, Before: after.Key, Limit: limit,
 		})
 	}, "corrections", in.Board, string(in.UserID), in.Date, strconv.FormatBool(in.Active))
 	return outputOf(correctionPage{list, next}, err)

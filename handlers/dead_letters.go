@@ -144,17 +144,14 @@ func (in *selectedInput) about(e *audit.Entry) {
 }
 
 // query returns what the call selects.
-func (in *selectedInput) query() (ingest.DeadLetterQuery, error) {
+func (in *selectedInput) query() ingest.DeadLetterQuery {
 	f := in.Body.Filter
 	q := ingest.DeadLetterQuery{Board: f.Board, Bucket: f.Bucket, Reason: f.Reason, Limit: maxSelected}
 	if in.Body.Through != nil {
-		through, err := strconv.ParseInt(*in.Body.Through, 10, 64)
-		if err != nil {
-			return q, models.Invalid("body.through", err.Error())
-		}
+		through, _ := strconv.ParseInt(*in.Body.Through, 10, 64) // its pattern says that it is a number
 		q.Before = through + 1
 	}
-	return q, nil
+	return q
 }
 
 // handledDeadLetters says what a call has done with dead letters.
@@ -191,11 +188,7 @@ func handleSelected(
 	ctx context.Context, in *selectedInput,
 	handle func(context.Context, ingest.DeadLetterQuery, bool) (ingest.HandledDeadLetters, error),
 ) (*output[handledDeadLetters], error) {
-	q, err := in.query()
-	if err != nil {
-		return nil, err
-	}
-	handled, err := handle(ctx, q, in.isDryRun())
+	handled, err := handle(ctx, in.query(), in.isDryRun())
 	if err != nil {
 		return nil, err
 	}

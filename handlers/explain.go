@@ -120,11 +120,7 @@ type explainUserInput struct {
 }
 
 func (h *explanationHandlers) ofUser(ctx context.Context, in *explainUserInput) (*output[Explanation], error) {
-	date, err := optionalDate("query.date", in.Date)
-	if err != nil {
-		return nil, err
-	}
-	e, err := h.explanations.Explain(ctx, ranking.Query{Board: in.Board, Viewer: in.ID, Date: date, Offset: models.EasternmostOffset()})
+	e, err := h.explanations.Explain(ctx, ranking.Query{Board: in.Board, Viewer: in.ID, Date: optionalDate(in.Date), Offset: models.EasternmostOffset()})
 	switch {
 	case err != nil:
 		return nil, err

@@ -109,29 +109,16 @@ type newGroup struct {
 type newChallenge challengeDays
 
 // settings returns the body as the service takes it.
-func (b *newGroup) settings() (groups.Settings, error) {
+func (b *newGroup) settings() groups.Settings {
 	settings := groups.Settings{Name: b.Name}
-	if b.Challenge == nil {
-		return settings, nil
+	if b.Challenge != nil {
+		settings.Challenge = &groups.Challenge{From: dateOf(b.Challenge.From), To: dateOf(b.Challenge.To)}
 	}
-	from, err := models.ParseDate(b.Challenge.From)
-	if err != nil {
-		return settings, models.Invalid("body.challenge.from", err.Error())
-	}
-	to, err := models.ParseDate(b.Challenge.To)
-	if err != nil {
-		return settings, models.Invalid("body.challenge.to", err.Error())
-	}
-	settings.Challenge = &groups.Challenge{From: from, To: to}
-	return settings, nil
+	return settings
 }
 
 func (h *groupHandlers) create(ctx context.Context, user models.UserID, in *ownInput[newGroup]) (*output[Group], error) {
-	settings, err := in.Body.settings()
-	if err != nil {
-		return nil, err
-	}
-	return groupOutput(h.service.Create(ctx, user, settings))
+	return groupOutput(h.service.Create(ctx, user, in.Body.settings()))
 }
 
 var changeGroup = operation{
@@ -150,11 +137,7 @@ type changeGroupInput struct {
 }
 
 func (h *groupHandlers) change(ctx context.Context, user models.UserID, in *changeGroupInput) (*output[Group], error) {
-	settings, err := in.Body.settings()
-	if err != nil {
-		return nil, err
-	}
-	return groupOutput(h.service.Change(ctx, user, in.Group, settings))
+	return groupOutput(h.service.Change(ctx, user, in.Group, in.Body.settings()))
 }
 
 var renewInvite = operation{

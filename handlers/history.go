@@ -53,9 +53,7 @@ func (in *HistoryOf) query(viewer models.UserID) (ranking.HistoryQuery, error) {
 // query returns the query of a viewer for the days that the request picks.
 func (in *historyInput) query(viewer models.UserID) (ranking.HistoryQuery, error) {
 	q, err := in.HistoryOf.query(viewer)
-	if err == nil {
-		q.From, q.To, err = optionalDates(in.From, in.To)
-	}
+	q.From, q.To = optionalDate(in.From), optionalDate(in.To)
 	return q, err
 }
 

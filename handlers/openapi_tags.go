@@ -26,7 +26,7 @@ func tags() []*huma.Tag {
 }
 
 // tagOf returns the tag of a call.
-func tagOf(path string, by audience) string {
+func tagOf(path string, by *audience) string {
 	noun, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
 	switch {
 	case by == byKey:

@@ -113,7 +113,7 @@ func commonErrors() []models.Code {
 
 // register adds a call to the API: its route, such as "GET /v1/boards", the
 // audience that may make it, the handler that serves it, and its description.
-func register[I, O any](api huma.API, route string, by audience, handler func(context.Context, *I) (*O, error), described operation) {
+func register[I, O any](api huma.API, route string, by *audience, handler func(context.Context, *I) (*O, error), described operation) {
 	method, path, _ := strings.Cut(route, " ")
 	if by == byAdmin && method != http.MethodGet && !described.audited {
 		panic(route + ": what operators modify is registered by registerAudited")
@@ -133,7 +133,7 @@ func register[I, O any](api huma.API, route string, by audience, handler func(co
 		Method:        method,
 		Path:          path,
 		Summary:       described.summary,
-		Description:   described.description + "\n\n" + by.describe(),
+		Description:   described.description + "\n\n" + by.described,
 		Tags:          []string{tagOf(path, by)},
 		Security:      []map[string][]string{{"bearer": {}}},
 		Metadata:      map[string]any{audienceKey: by, writesSQLKey: method != http.MethodGet && !described.redisOnly},

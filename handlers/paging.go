@@ -48,25 +48,18 @@ func pageOf[Row listRow, Answer any](
 	return answersOf(rows, show), next, nil
 }
 
-// optionalDate parses a date of the query. It returns nil if text is empty.
-func optionalDate(location, text string) (*models.Date, error) {
-	if text == "" {
-		return nil, nil //nolint:nilnil // a date that is left out is no error
-	}
-	day, err := models.ParseDate(text)
-	if err != nil {
-		return nil, models.Invalid(location, err.Error())
-	}
-	return &day, nil
+// dateOf returns the day of a parameter or field whose format is date: Huma has refused all others.
+func dateOf(text string) models.Date {
+	day, _ := models.ParseDate(text)
+	return day
 }
 
-// optionalDates parses the first and the last day of the query. It returns nil for one that is empty.
-func optionalDates(from, to string) (first, last *models.Date, err error) {
-	if first, err = optionalDate("query.from", from); err != nil {
-		return nil, nil, err
+// optionalDate is dateOf of a parameter that may be left out; nil for one that is.
+func optionalDate(text string) *models.Date {
+	if text == "" {
+		return nil
 	}
-	last, err = optionalDate("query.to", to)
-	return first, last, err
+	return new(dateOf(text))
 }
 
 // LocalTime gives the offset of a user's clock.

@@ -35,15 +35,8 @@ type DayInput struct {
 
 // query returns the query of a viewer for the picked day.
 func (in *DayInput) query(viewer models.UserID) (ranking.Query, error) {
-	date, err := optionalDate("query.date", in.Date)
-	if err != nil {
-		return ranking.Query{}, err
-	}
 	offset, err := in.offset()
-	if err != nil {
-		return ranking.Query{}, err
-	}
-	return ranking.Query{Board: in.Board, Viewer: viewer, Date: date, Offset: offset}, nil
+	return ranking.Query{Board: in.Board, Viewer: viewer, Date: optionalDate(in.Date), Offset: offset}, err
 }
 
 // dayErrors are the error codes of calls about a day.
@@ -87,16 +80,13 @@ func (in *CirclePageInput) query(viewer models.UserID) (ranking.Query, error) {
 
 // span returns the span that the request picks; nil for none.
 func (in *CirclePageInput) span() (*ranking.Span, error) {
-	from, to, err := optionalDates(in.From, in.To)
 	switch {
-	case err != nil:
-		return nil, err
-	case from == nil && to != nil:
+	case in.From != "":
+		return &ranking.Span{From: dateOf(in.From), To: optionalDate(in.To)}, nil
+	case in.To != "":
 		return nil, models.Invalid("query.from", "a span needs its first day")
-	case from == nil:
-		return nil, nil //nolint:nilnil // most requests pick none
 	}
-	return &ranking.Span{From: *from, To: to}, nil
+	return nil, nil //nolint:nilnil // most requests pick none
 }
 
 var rankFriends = operation{
