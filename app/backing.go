@@ -118,7 +118,7 @@ func CheckStores(ctx context.Context, cfg config.Config, st *stores.Stores, role
 			return err
 		}
 		for _, m := range applied {
-			log.Info("migrated", "version", m.Version)
+			log.Info("migrated", "version", m.Source.Version)
 		}
 	}
 	if err := st.CheckSchema(ctx); err != nil {

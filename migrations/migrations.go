@@ -74,22 +74,12 @@ func sessionLocker(ctx context.Context, db *sql.DB) (lock.SessionLocker, error) 
 	return locker, nil
 }
 
-// Applied is one migration that Up applied.
-type Applied struct {
-	Version int64
-	Name    string
-}
-
 // Up applies the pending migrations, oldest first, each in a transaction of its
 // own, and returns them.
-func (m *Migrator) Up(ctx context.Context) ([]Applied, error) {
-	results, err := m.provider.Up(ctx)
+func (m *Migrator) Up(ctx context.Context) ([]*goose.MigrationResult, error) {
+	applied, err := m.provider.Up(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
-	}
-	applied := make([]Applied, len(results))
-	for i, r := range results {
-		applied[i] = Applied{Version: r.Source.Version, Name: r.Source.Path}
 	}
 	return applied, nil
 }

@@ -114,8 +114,8 @@ func checkTarget(ctx context.Context, cfg config.Config) (string, error) {
 	}
 	for i := len(chains) - 1; i >= 0; i-- {
 		if c := chains[i]; !c.Last.IsZero() {
-			return fmt.Sprintf("of the copies in backup.to the database can be restored as of %s", utc(c.Last)), nil
+			return fmt.Sprintf("the settings are good; of the copies in backup.to the database can be restored as of %s", utc(c.Last)), nil
 		}
 	}
-	return "backup.to answers, and has no full copy yet", nil
+	return "the settings are good; backup.to answers, and has no full copy yet", nil
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -21,35 +22,17 @@ func (p *program) configCommand() *cobra.Command {
 			if _, err := app.NewTLS(cfg, log); err != nil { //nolint:contextcheck // connections have contexts of their own
 				return err
 			}
-			succeed := func(what string) {
-				for _, warning := range cfg.Warnings() {
-					fmt.Fprintln(p.stdout, "warning: "+warning)
-				}
-				fmt.Fprintln(p.stdout, what)
-			}
-			if !connect {
-				succeed("the settings are good")
-				return nil
-			}
-			if err := app.CheckWeChat(ctx, cfg.WeChat); err != nil {
-				return err
-			}
-			if cfg.Backup.To != "" {
-				found, err := checkTarget(ctx, cfg)
-				if err != nil {
+			found := "the settings are good"
+			if connect {
+				var err error
+				if found, err = checkServers(ctx, cfg, log); err != nil {
 					return err
 				}
-				succeed("the settings are good; " + found)
-				return nil
 			}
-			if cfg.Data.Dir != "" {
-				succeed("the settings are good, and name no servers")
-				return nil
+			for _, warning := range cfg.Warnings() {
+				fmt.Fprintln(p.stdout, "warning: "+warning)
 			}
-			if err := app.CheckServers(ctx, cfg, log); err != nil {
-				return err
-			}
-			succeed("the settings and the servers are good")
+			fmt.Fprintln(p.stdout, found)
 			return nil
 		}),
 	}
@@ -62,4 +45,18 @@ func (p *program) configCommand() *cobra.Command {
 		}),
 	}
 	return p.group("config", "Check or print the settings", check, show)
+}
+
+// checkServers asks what the settings name, and returns in words what it has found.
+func checkServers(ctx context.Context, cfg config.Config, log *slog.Logger) (string, error) {
+	if err := app.CheckWeChat(ctx, cfg.WeChat); err != nil {
+		return "", err
+	}
+	switch {
+	case cfg.Backup.To != "":
+		return checkTarget(ctx, cfg)
+	case cfg.Data.Dir != "":
+		return "the settings are good, and name no servers", nil
+	}
+	return "the settings and the servers are good", app.CheckServers(ctx, cfg, log)
 }

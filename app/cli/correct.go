@@ -61,6 +61,13 @@ func addDecisionFlags(cmd *cobra.Command, reason, actor *string, dryRun *bool) {
 	requireFlags(cmd, "reason", "actor")
 }
 
+// ofUser adds the flag --user to a command about a user, and returns it.
+func ofUser(user *string, cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().StringVar(user, "user", "", "the user")
+	requireFlags(cmd, "user")
+	return cmd
+}
+
 func requireFlags(cmd *cobra.Command, names ...string) {
 	for _, name := range names {
 		if err := cmd.MarkFlagRequired(name); err != nil {

@@ -21,7 +21,7 @@ func (p *program) migrateCommand() *cobra.Command {
 				return err
 			}
 			for _, m := range applied {
-				fmt.Fprintf(p.stdout, "applied %s\n", m.Name)
+				fmt.Fprintf(p.stdout, "applied %s\n", m.Source.Path)
 			}
 			if len(applied) == 0 {
 				fmt.Fprintln(p.stdout, "the schema is up to date")

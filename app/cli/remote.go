@@ -40,7 +40,7 @@ type frameKind int
 
 const (
 	// From the serving process. open and create have the file's path, read how many bytes to read
-	// at most, write what to write; each of these, closed and complete is answered with a result.
+	// at most, write what to write; each of these and complete is answered with a result.
 	frameStdout frameKind = iota + 1
 	frameStderr
 	frameStatus
@@ -48,7 +48,6 @@ const (
 	frameCreate
 	frameRead
 	frameWrite
-	frameClosed
 	frameComplete
 	// From the client.
 	frameResult
@@ -279,7 +278,7 @@ func (p *program) follow(to *peer) error {
 
 // clientFile is the file that a command reads or writes.
 type clientFile struct {
-	read  io.ReadCloser
+	read  io.Reader
 	write newFile
 	// makes is set if the file appears when it is complete. No operation on it takes long.
 	makes bool
@@ -310,8 +309,6 @@ func (c *clientFile) do(f frame) frame {
 		}
 	case frameWrite:
 		_, err = c.write.Write(f.Data)
-	case frameClosed:
-		err = c.read.Close()
 	case frameComplete:
 		err = c.write.complete()
 	default:
@@ -396,11 +393,8 @@ func (f remoteFile) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close closes a file that was read. It never fails: everything was read, or the command has failed.
-func (f remoteFile) Close() error {
-	_ = f.session.do(frame{Kind: frameClosed})
-	return nil
-}
+// Close does nothing: the client ends with the command.
+func (remoteFile) Close() error { return nil }
 
 func (f remoteFile) complete() error { return f.session.do(frame{Kind: frameComplete}) }
 

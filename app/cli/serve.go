@@ -45,17 +45,12 @@ func parseRoles(only []string, mode string) (app.Roles, error) {
 		return app.AllRoles(), nil
 	}
 	var roles app.Roles
+	named := map[string]*bool{"api": &roles.API, "consumer": &roles.Consumer, "jobs": &roles.Jobs}
 	for _, role := range only {
-		switch role {
-		case "api":
-			roles.API = true
-		case "consumer":
-			roles.Consumer = true
-		case "jobs":
-			roles.Jobs = true
-		default:
+		if named[role] == nil {
 			return roles, fmt.Errorf("--only %q: use api, consumer or jobs, or several with commas between them", role)
 		}
+		*named[role] = true
 	}
 	if mode == "direct" && !roles.API && !roles.Jobs {
 		return roles, errors.New("--only consumer: with ingest.mode direct there is no queue to consume")

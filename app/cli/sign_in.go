@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -133,12 +132,7 @@ func (p *program) operatorsCommand() *cobra.Command {
 
 func (p *program) sessionsCommand() *cobra.Command {
 	var user, actor string
-	named := func(cmd *cobra.Command) *cobra.Command {
-		cmd.Flags().StringVar(&user, "user", "", "the user")
-		_ = cmd.MarkFlagRequired("user")
-		return cmd
-	}
-	list := named(&cobra.Command{
+	list := ofUser(&user, &cobra.Command{
 		Use: "list", Short: "List the devices on which a user is signed in, and when each was used last", Args: cobra.NoArgs,
 		RunE: p.onApp(func(ctx context.Context, a *app.App, _ []string) error {
 			list, err := a.Sessions.List(ctx, models.UserID(user))
@@ -148,16 +142,13 @@ func (p *program) sessionsCommand() *cobra.Command {
 			return err
 		}),
 	})
-	end := named(&cobra.Command{
+	end := ofUser(&user, &cobra.Command{
 		Use: "end ID", Short: "Sign a device out", Args: cobra.ExactArgs(1),
-		RunE: p.onApp(func(ctx context.Context, a *app.App, args []string) error {
-			id, err := strconv.ParseInt(args[0], 10, 64)
-			if err != nil {
-				return fmt.Errorf("%q: is no id of a session", args[0])
-			}
-			entry := audit.Entry{AuditEntry: models.AuditEntry{Actor: actor, Action: "sessions end", Target: args[0]}, User: models.UserID(user)}
-			do := func() (int64, error) { return id, a.Sessions.EndOne(ctx, models.UserID(user), id) }
-			return decide(ctx, a, entry, false, do, func(id int64) { fmt.Fprintf(p.stdout, "%d\tended\n", id) })
+		RunE: p.run(func(ctx context.Context, args []string) error {
+			entry := audit.Entry{AuditEntry: models.AuditEntry{Actor: actor, Action: "sessions end"}, User: models.UserID(user)}
+			return decideOn(ctx, p, args[0], "session", entry, false, func(a *app.App, id int64) (int64, error) {
+				return id, a.Sessions.EndOne(ctx, models.UserID(user), id)
+			}, func(id int64) { fmt.Fprintf(p.stdout, "%d\tended\n", id) })
 		}),
 	})
 	p.addActorFlag(end, &actor)

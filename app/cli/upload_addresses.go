@@ -18,12 +18,7 @@ func (p *program) uploadAddressCommand() *cobra.Command {
 	var user, board, actor string
 	var c phones.Choice
 	var dryRun bool
-	named := func(cmd *cobra.Command) *cobra.Command {
-		cmd.Flags().StringVar(&user, "user", "", "the user")
-		_ = cmd.MarkFlagRequired("user")
-		return cmd
-	}
-	add := named(&cobra.Command{
+	add := ofUser(&user, &cobra.Command{
 		Use:   "add",
 		Short: "Make an address for a user's phone, and print its path",
 		Long: "Make an address to which an app on a phone sends a user's steps, and print its path. Whoever has it can\n" +
@@ -44,7 +39,7 @@ func (p *program) uploadAddressCommand() *cobra.Command {
 	add.Flags().StringVar(&c.Name, "name", "phone", "its name, as the user sees it")
 	add.Flags().StringVar(&c.TimeZone, "time-zone", "", "where the phone is, such as Asia/Shanghai (default the board's zone)")
 	p.addActorFlag(add, &actor)
-	list := named(&cobra.Command{
+	list := ofUser(&user, &cobra.Command{
 		Use:   "list",
 		Short: "List the addresses of a user's phones, and when each was used last",
 		RunE: p.onApp(func(ctx context.Context, a *app.App, _ []string) error {
@@ -55,7 +50,7 @@ func (p *program) uploadAddressCommand() *cobra.Command {
 			return err
 		}),
 	})
-	revoke := named(&cobra.Command{
+	revoke := ofUser(&user, &cobra.Command{
 		Use:   "revoke ID",
 		Short: "End an address for ever, as of a phone that was lost",
 		Args:  cobra.ExactArgs(1),

@@ -31,6 +31,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/pressly/goose/v3"
 	"github.com/redis/go-redis/extra/redisotel/v9"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -309,7 +310,7 @@ func (s *Stores) Analyze(ctx context.Context, tables ...string) error {
 }
 
 // Migrate applies pending migrations and returns them.
-func (s *Stores) Migrate(ctx context.Context) ([]migrations.Applied, error) {
+func (s *Stores) Migrate(ctx context.Context) ([]*goose.MigrationResult, error) {
 	m, err := migrations.New(ctx, s.SQL, s.Dialect)
 	if err != nil {
 		return nil, err
