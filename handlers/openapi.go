@@ -3,7 +3,12 @@ package handlers
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
+	"net/http"
 	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humagin"
@@ -175,5 +180,138 @@ func allowMoreFields(registry huma.Registry, s *huma.Schema) {
 	}
 	for _, one := range s.OneOf {
 		allowMoreFields(registry, one)
+	}
+}
+
+const (
+	schemaRef   = "#/components/schemas/"
+	responseRef = "#/components/responses/"
+	// errorCode is the name of the schema of models.Code.
+	errorCode = "ErrorCode"
+)
+
+// describeErrors adds the responses of these codes to those of a call, one for each
+// status. Calls with the same codes share one response among the components.
+func describeErrors(components *huma.Components, responses map[string]*huma.Response, codes []models.Code) {
+	byStatus := make(map[int][]models.Code)
+	for _, code := range slices.Compact(slices.Sorted(slices.Values(codes))) {
+		byStatus[statusOf[code]] = append(byStatus[statusOf[code]], code)
+	}
+	for status, codes := range byStatus {
+		name := responseName(codes)
+		if components.Responses[name] == nil {
+			components.Responses[name] = errorResponse(status, codes)
+		}
+		responses[strconv.Itoa(status)] = &huma.Response{Ref: responseRef + name}
+	}
+}
+
+// responseName returns the name of the response with these codes, such as
+// BoardNotFoundOrNotFound.
+func responseName(codes []models.Code) string {
+	var names []string
+	for _, code := range codes {
+		var name strings.Builder
+		for word := range strings.SplitSeq(string(code), "_") {
+			name.WriteString(strings.ToUpper(word[:1]) + word[1:])
+		}
+		names = append(names, name.String())
+	}
+	return strings.Join(names, "Or")
+}
+
+// errorResponse describes the response of a status with one of these codes.
+func errorResponse(status int, codes []models.Code) *huma.Response {
+	values, names := make([]any, len(codes)), make([]string, len(codes))
+	for i, code := range codes {
+		values[i], names[i] = string(code), string(code)
+	}
+	example := problemOf(models.Errorf(codes[0], "what is wrong, and what to do about it"))
+	example.RequestID = "20ww18zqxeixg"
+	response := &huma.Response{
+		Description: http.StatusText(status) + ": " + strings.Join(names, ", "),
+		Content: map[string]*huma.MediaType{"application/problem+json": {
+			Schema: &huma.Schema{AllOf: []*huma.Schema{
+				{Ref: schemaRef + "Problem"},
+				{
+					Type: huma.TypeObject, Required: []string{"code"},
+					Properties: map[string]*huma.Schema{"code": {Type: huma.TypeString, Enum: values}},
+				},
+			}},
+			Example: example,
+		}},
+	}
+	switch status {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		response.Headers = map[string]*huma.Param{"Retry-After": {
+			Description: "Seconds after which to try again", Schema: &huma.Schema{Type: huma.TypeInteger},
+		}}
+	case http.StatusUnauthorized:
+		response.Headers = map[string]*huma.Param{"WWW-Authenticate": {
+			Description: "Bearer", Schema: &huma.Schema{Type: huma.TypeString},
+		}}
+	}
+	return response
+}
+
+// allCodes returns every code, by status and name.
+func allCodes() []any {
+	codes := slices.SortedFunc(maps.Keys(statusOf), func(a, b models.Code) int {
+		return cmp.Or(cmp.Compare(statusOf[a], statusOf[b]), cmp.Compare(a, b))
+	})
+	values := make([]any, len(codes))
+	for i, code := range codes {
+		values[i] = string(code)
+	}
+	return values
+}
+
+// tags are the groups of calls, in the order in which /docs shows them: first those
+// of users, in the order in which an app needs them.
+func tags() []*huma.Tag {
+	return []*huma.Tag{
+		{Name: "Rankings", Description: "The boards, the rankings on them and one's own days. With a user's token."},
+		{Name: "Uploads", Description: "Report one's own totals, and let a phone do it. With a user's token."},
+		{Name: "Friends", Description: "Friends and friend requests. With a user's token."},
+		{Name: "Privacy", Description: "Hide one's scores, mute and block. With a user's token."},
+		{Name: "Groups", Description: "Groups, which their members join by an invite code. With a user's token."},
+		{Name: "Competitions", Description: "Competitions, in which groups are the teams. With a user's token."},
+		{Name: "Profile", Description: "How others see oneself, and what one is told of. With a user's token."},
+		{Name: "Phones", Description: "Calls of apps that send steps. With the key of an upload address, and no token."},
+		{Name: "Signing in", Description: "How people sign in on the page without an app. The page makes these calls; the cookie of a session is read by those that say so."},
+		{Name: "WeChat", Description: "Calls of mini programs of WeChat, which need no backend. The first one gives a user's token."},
+		{Name: "Backends", Description: "Calls of the app's own backend. With a token of scope `service`."},
+		{Name: "Operators", Description: "Calls of those who run the service. With a token of scope `admin`."},
+	}
+}
+
+// tagOf returns the tag of a call.
+func tagOf(path string, by *audience) string {
+	noun, _, _ := strings.Cut(strings.TrimPrefix(path, "/v1/"), "/")
+	switch {
+	case by == byKey:
+		return "Phones"
+	case noun == "session" || noun == "sign-in" || noun == "me" && strings.Contains(path, "/sessions"):
+		return "Signing in"
+	case noun == "wechat":
+		return "WeChat"
+	case by == byService, by == byManager:
+		return "Backends"
+	case by == byAdmin:
+		return "Operators"
+	case strings.HasSuffix(path, "/scores") || strings.Contains(path, "/upload-addresses"):
+		return "Uploads"
+	case noun == "boards":
+		return "Rankings"
+	case noun == "friends":
+		return "Friends"
+	case strings.HasSuffix(path, "/privacy") || noun == "hidden-from" || noun == "muted" || noun == "blocked":
+		return "Privacy"
+	case noun == "groups":
+		return "Groups"
+	case noun == "competitions":
+		return "Competitions"
+	default:
+		return "Profile"
 	}
 }

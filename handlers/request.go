@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/klauspost/compress/gzhttp"
+	"github.com/klauspost/compress/gzip"
+	"github.com/rs/cors"
 
 	"stepboard/models"
 )
@@ -121,4 +124,58 @@ func refuseWithoutRoom(c *gin.Context) {
 // clientGone reports whether a request failed because its client disconnected.
 func clientGone(ctx context.Context, err error) bool {
 	return err != nil && errors.Is(ctx.Err(), context.Canceled)
+}
+
+// preflightAge is how long a browser may remember that a call is permitted. Chromium remembers
+// it no longer than this.
+const preflightAge = 2 * time.Hour
+
+// permitOrigins lets pages of other origins make the calls under /v1, except those of phones, and read their answers,
+// errors included. It also answers the preflight requests of browsers, which have no token. Calls need no cookies, so a page gets nothing without a token. Any header is permitted:
+// libraries for traces add their own.
+func permitOrigins(origins []string) gin.HandlerFunc {
+	policy := cors.New(cors.Options{
+		AllowedOrigins: origins,
+		AllowedMethods: []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete},
+		AllowedHeaders: []string{"*"},
+		ExposedHeaders: []string{"Content-Disposition", "Retry-After", "WWW-Authenticate", requestIDHeader},
+		MaxAge:         int(preflightAge.Seconds()),
+	})
+	return func(c *gin.Context) {
+		if path := c.Request.URL.Path; !strings.HasPrefix(path, "/v1/") || isPhoneRoute(path) {
+			return
+		}
+		policy.HandlerFunc(c.Writer, c.Request)
+		if c.Request.Method == http.MethodOptions && c.GetHeader("Access-Control-Request-Method") != "" {
+			c.Abort()
+		}
+	}
+}
+
+// minCompressed is the size from which an answer is compressed, in bytes.
+const minCompressed = 1 << 10
+
+// compressed returns a handler that compresses JSON of minCompressed bytes or more for clients
+// that accept gzip. All others are served by next itself. Streams are never compressed, and
+// the files for browsers are compressed already.
+//
+// An answer to a client that does not accept gzip has no Vary, because every client can read it. Answers are not padded
+// against BREACH: that attack needs credentials that a browser adds by itself, but here the token is in a header, and no
+// answer contains it.
+func compressed(next http.Handler) (http.Handler, error) {
+	wrap, err := gzhttp.NewWrapper(
+		gzhttp.MinSize(minCompressed), gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.EnableZstd(false),
+		gzhttp.ContentTypeFilter(func(contentType string) bool { return strings.Contains(contentType, "json") }),
+	)
+	if err != nil {
+		return nil, err
+	}
+	zipping := wrap(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isStream(r.URL.Path) || !takesGzip(r.Header.Get("Accept-Encoding")) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		zipping.ServeHTTP(w, r)
+	}), nil
 }

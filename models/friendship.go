@@ -58,3 +58,51 @@ type FriendRequest struct {
 
 // Edge is a friendship between two users, in either order.
 type Edge struct{ A, B RowID }
+
+// Like says that one user likes the score of another one on a day.
+type Like struct {
+	// UserID is the user whose score it is.
+	UserID  RowID  `gorm:"primaryKey;autoIncrement:false"`
+	Day     Date   `gorm:"primaryKey"`
+	Board   string `gorm:"primaryKey"`
+	LikedBy RowID  `gorm:"primaryKey;autoIncrement:false"`
+	// Withdrawn reports whether the like was taken back. It counts again if it is given again.
+	Withdrawn bool
+	// CreatedAt is when it was given for the first time.
+	CreatedAt time.Time
+}
+
+// LikeCount counts the likes of a user's score on a day that a viewer is shown.
+type LikeCount struct {
+	Likes int64
+	// Liked reports whether the viewer's own like is among them.
+	Liked bool
+}
+
+// MaxChoices is the largest number of choices of one kind that a user can make.
+const MaxChoices = 5000
+
+// ChoiceKind is a kind of choice about one other user.
+type ChoiceKind string
+
+// The kinds of choices.
+const (
+	// HiddenFrom hides the user's scores from the other.
+	HiddenFrom ChoiceKind = "hidden_from"
+	// Muted hides the other's scores from the user.
+	Muted ChoiceKind = "muted"
+	// Blocked does both, and keeps the two from becoming friends.
+	Blocked ChoiceKind = "blocked"
+)
+
+// PrivacyChoice is a choice of a user about another one.
+type PrivacyChoice struct {
+	UserID  RowID      `gorm:"primaryKey;autoIncrement:false"`
+	Kind    ChoiceKind `gorm:"primaryKey"`
+	OtherID RowID      `gorm:"primaryKey;autoIncrement:false"`
+	// Nickname and AvatarURL are the other's when the choice was made, if that profile was
+	// visible to the user; otherwise empty.
+	Nickname  string
+	AvatarURL string
+	CreatedAt time.Time
+}

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
 // UserID is the app's own id of a user, an opaque text: 1 to MaxUserID bytes of
@@ -164,4 +167,46 @@ func (u *URL) UnmarshalText(text []byte) error {
 func (id RowID) CompareText(other RowID) int {
 	var a, b [20]byte // on the stack
 	return bytes.Compare(strconv.AppendInt(a[:0], int64(id), 10), strconv.AppendInt(b[:0], int64(other), 10))
+}
+
+// Profile holds the public fields of a user.
+type Profile struct {
+	Nickname  string
+	AvatarURL string
+	// CoverURL is the address of a picture that rankings show at their top while the user leads.
+	CoverURL string
+}
+
+// RowsWithout returns the elements of a that are not in b, which is ascending.
+func RowsWithout(a, b []RowID) []RowID {
+	return slices.DeleteFunc(slices.Clone(a), func(row RowID) bool {
+		_, found := slices.BinarySearch(b, row)
+		return found
+	})
+}
+
+// RowSet is a set of row ids to which ids are only added. The zero value is empty. Safe for
+// concurrent use.
+type RowSet struct {
+	n    atomic.Int64
+	rows sync.Map // of RowID
+}
+
+// Add adds a row id.
+func (s *RowSet) Add(row RowID) {
+	if _, known := s.rows.LoadOrStore(row, true); !known {
+		s.n.Add(1)
+	}
+}
+
+// Empty reports whether the set has no row ids.
+func (s *RowSet) Empty() bool { return s.n.Load() == 0 }
+
+// Has reports whether a row id was added. One atomic load if the set is empty.
+func (s *RowSet) Has(row RowID) bool {
+	if s.Empty() {
+		return false
+	}
+	_, known := s.rows.Load(row)
+	return known
 }

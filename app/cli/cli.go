@@ -1,4 +1,4 @@
-// Package cli implements the command line, one file for each command.
+// Package cli implements the command line, one file for each kind of command.
 package cli
 
 import (
@@ -12,10 +12,12 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
 	"stepboard/app"
 	"stepboard/config"
+	"stepboard/models"
 )
 
 // Exit statuses.
@@ -256,3 +258,63 @@ func needsSubcommand(cmd *cobra.Command, _ []string) error {
 	}
 	return fmt.Errorf("%s needs one of %s", cmd.Name(), strings.Join(names, ", "))
 }
+
+// oneLine returns the text of an error on one line. Joined errors, and errors
+// with indented lines, have several.
+func oneLine(err error) string {
+	var text strings.Builder
+	for line := range strings.Lines(err.Error()) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+			continue
+		case strings.HasSuffix(text.String(), ":"):
+			text.WriteByte(' ')
+		case text.Len() > 0:
+			text.WriteString("; ")
+		}
+		text.WriteString(line)
+	}
+	return text.String()
+}
+
+// publicMessage returns the text of an error without its code.
+func publicMessage(err error) string {
+	var known *models.Error
+	if errors.As(err, &known) {
+		return known.Message
+	}
+	return err.Error()
+}
+
+// progressLine is a line on a terminal that is drawn again and again. If the
+// output is not a terminal, it draws nothing.
+type progressLine struct {
+	out io.Writer // nil if it is not a terminal
+}
+
+// progressLine returns a line on standard error.
+func (p *program) progressLine() progressLine {
+	if p.terminal {
+		return progressLine{out: p.stderr}
+	}
+	return progressLine{}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
+// visible reports whether the line is drawn at all.
+func (p progressLine) visible() bool { return p.out != nil }
+
+// Show draws the line anew.
+func (p progressLine) Show(format string, args ...any) {
+	if p.visible() {
+		fmt.Fprintf(p.out, "\r"+format+"\x1b[K", args...)
+	}
+}
+
+// Clear erases the line.
+func (p progressLine) Clear() { p.Show("") }

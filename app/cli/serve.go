@@ -2,14 +2,19 @@ package cli
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/pprof"
 	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mdp/qrterminal/v3"
 	"github.com/spf13/cobra"
@@ -197,4 +202,112 @@ func publicAddress(cfg config.HTTP, at net.Addr) string {
 		host = net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
 	}
 	return scheme + "://" + host + cfg.BasePath
+}
+
+// readHeaderTimeout bounds the reading of a request's header.
+const readHeaderTimeout = 5 * time.Second
+
+// profiles returns the handler of profiles.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// metricsAndProbes returns a handler that serves metrics at /metrics, the probes of the service's
+// handler, and nothing else.
+func metricsAndProbes(metrics, service http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics)
+	mux.Handle("GET /healthz", service)
+	mux.Handle("GET /readyz", service)
+	return mux
+}
+
+// serveAside serves a handler on an address of its own until stop is called. If
+// addr is empty, it does nothing.
+func serveAside(ctx context.Context, addr string, handler http.Handler) (stop func(), err error) {
+	if addr == "" {
+		return func() {}, nil
+	}
+	listener, err := listen(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	// No write timeout: the client chooses how long a profile takes.
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: readHeaderTimeout}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener) // it ends when it is closed
+	}()
+	return func() {
+		_ = server.Close()
+		<-done
+	}, nil
+}
+
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	var config net.ListenConfig
+	return config.Listen(ctx, "tcp", addr)
+}
+
+// healthTimeout bounds how long the service may take to respond.
+const healthTimeout = 4 * time.Second
+
+func (p *program) healthCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "health",
+		Short: "Ask the service on this machine whether it is ready",
+		Long:  "Ask the service whether it is ready, on http.metrics_addr if that is set, otherwise on http.addr. It is made for health checks of containers without curl.",
+		RunE:  p.onSettings(nil, func(ctx context.Context, cfg config.Config, _ []string) error { return p.askReady(ctx, cfg.HTTP) }),
+	}
+}
+
+// askReady prints the service's response. It returns an error if the service is not
+// ready.
+func (p *program) askReady(ctx context.Context, at config.HTTP) (err error) {
+	addr, encrypted := at.Addr, at.TLSCert != "" || len(at.ACMEHosts) > 0
+	if at.MetricsAddr != "" {
+		addr, encrypted = at.MetricsAddr, false
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		host = "localhost"
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	scheme, client := "http", &http.Client{}
+	if encrypted {
+		scheme, client.Transport = "https", &http.Transport{TLSClientConfig: &tls.Config{
+			InsecureSkipVerify: true, //nolint:gosec // it asks this machine by an address that no certificate names
+			ServerName:         strings.Join(at.ACMEHosts[:min(1, len(at.ACMEHosts))], ""),
+		}}
+	}
+	defer client.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+net.JoinHostPort(host, port)+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	res, err := client.Do(r)
+	if err != nil {
+		return fmt.Errorf("the service does not answer: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
+	if err != nil {
+		return fmt.Errorf("the service does not answer: %w", err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("the service is not ready: %s", text)
+	}
+	_, err = fmt.Fprintf(p.stdout, "%s\n", text)
+	return err
 }

@@ -1,18 +1,27 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"stepboard/app"
+	"stepboard/config"
+	"stepboard/internal/stores"
 	"stepboard/models"
+	"stepboard/services/boards/phones"
 	"stepboard/services/operations/audit"
 	"stepboard/services/people/sessions"
+	"stepboard/services/platform/auth"
 )
 
 // signInCode has the flags of the command sign-in-code.
@@ -153,4 +162,173 @@ func (p *program) sessionsCommand() *cobra.Command {
 	})
 	p.addActorFlag(end, &actor)
 	return p.group("sessions", "List or end the sessions of a user's devices", list, end)
+}
+
+func (p *program) tokenCommand() *cobra.Command {
+	var (
+		user, scope string
+		ttl         time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "token --user ID",
+		Short: "Print a signed token; needs auth.hs256_secret, or a data folder that was served",
+		RunE: p.onSettings(nil, func(_ context.Context, cfg config.Config, _ []string) error {
+			keys, err := withFolderSecret(cfg)
+			if err != nil {
+				return err
+			}
+			token, err := signToken(keys, user, scope, ttl)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(p.stdout, token)
+			return nil
+		}),
+	}
+	cmd.Flags().StringVar(&user, "user", "", "the user's id")
+	cmd.Flags().StringVar(&scope, "scope", "", "service, admin or both, separated by a space; empty for a user")
+	cmd.Flags().DurationVar(&ttl, "ttl", 24*time.Hour, "how long the token is valid")
+	requireFlags(cmd, "user")
+	return cmd
+}
+
+func signToken(settings config.Auth, user, scope string, ttl time.Duration) (string, error) {
+	if settings.HS256Secret == "" {
+		return "", errors.New("auth.hs256_secret: must be set to sign tokens; on a data folder name it by --data DIR")
+	}
+	id, err := models.ParseUserID(user)
+	if err != nil {
+		return "", fmt.Errorf("--user %q: %w", user, err)
+	}
+	// The verifier separates scopes by spaces only, whatever Unicode has besides.
+	for _, s := range strings.FieldsFunc(scope, func(c rune) bool { return c == ' ' }) {
+		if s != auth.ScopeService && s != auth.ScopeAdmin {
+			return "", fmt.Errorf("--scope %q: use service, admin or both", s)
+		}
+	}
+	// A token's times are whole seconds: a shorter one is expired at once.
+	if ttl < time.Second {
+		return "", fmt.Errorf("--ttl %v: must be 1s or more", ttl)
+	}
+	if longest := settings.MaxTokenLifetime; longest > 0 && ttl > longest {
+		return "", fmt.Errorf("--ttl %v: must be at most auth.max_token_lifetime, %v", ttl, longest)
+	}
+	return auth.SignToken([]byte(settings.HS256Secret), id, scope, settings.Issuer, settings.Audience, time.Now(), ttl)
+}
+
+// secretName is the name of the file in a data folder with the secret that signs tokens.
+const secretName = "secret"
+
+// withFolderSecret returns the settings with the secret of the data folder, if there is one and no
+// other way to check tokens is configured.
+func withFolderSecret(cfg config.Config) (auth config.Auth, err error) {
+	auth = cfg.Auth
+	if cfg.Data.Dir != "" && auth.None() {
+		auth.HS256Secret, err = folderSecret(cfg.Data.Dir)
+	}
+	return auth, err
+}
+
+// useFolderSecret makes the secret of the data folder, unless it is there, and lets it sign all tokens, or beside a JWKS
+// those of sessions.
+func useFolderSecret(o *app.Options) error {
+	if err := makeSecret(o.Stores.Folder); err != nil {
+		return err
+	}
+	secret, err := folderSecret(o.Config.Data.Dir)
+	if o.Config.Auth.None() {
+		o.Config.Auth.HS256Secret = secret
+	} else {
+		o.SessionSecret = secret
+	}
+	return err
+}
+
+// folderSecret reads the secret of a data folder.
+func folderSecret(dir string) (string, error) {
+	path := filepath.Join(dir, secretName)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("data folder %s has no secret yet: serve makes it at its first start", dir)
+	}
+	if err != nil {
+		return "", err
+	}
+	secret := strings.TrimSpace(string(text))
+	if len(secret) < 32 {
+		return "", fmt.Errorf("%s: must have at least 32 bytes", path)
+	}
+	return secret, nil
+}
+
+// makeSecret makes the secret of a data folder, unless it is there.
+func makeSecret(folder *stores.Folder) error {
+	if _, err := os.Stat(folder.Path(secretName)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return folder.WriteFile(secretName, rand.Text()+rand.Text()+"\n")
+}
+
+func (p *program) uploadAddressCommand() *cobra.Command {
+	var user, board, actor string
+	var c phones.Choice
+	var dryRun bool
+	add := ofUser(&user, &cobra.Command{
+		Use:   "add",
+		Short: "Make an address for a user's phone, and print its path",
+		Long: "Make an address to which an app on a phone sends a user's steps, and print its path. Whoever has it can\n" +
+			"upload for the user. It is shown this once.",
+		RunE: p.onApp(func(ctx context.Context, a *app.App, _ []string) error {
+			entry := models.AuditEntry{Actor: actor, Action: "upload-address add"}
+			var key string
+			made := func() (made models.UploadAddress, err error) {
+				made, key, err = a.Phones.Add(ctx, models.UserID(user), board, c)
+				return made, err
+			}
+			return decide(ctx, a, audit.Entry{AuditEntry: entry, User: models.UserID(user)}, false, made, func(made models.UploadAddress) {
+				fmt.Fprintf(p.stdout, "%d\t/v1/in/%s\n", made.ID, key)
+			})
+		}),
+	})
+	add.Flags().StringVar(&board, "board", "steps", "the board that it uploads to")
+	add.Flags().StringVar(&c.Name, "name", "phone", "its name, as the user sees it")
+	add.Flags().StringVar(&c.TimeZone, "time-zone", "", "where the phone is, such as Asia/Shanghai (default the board's zone)")
+	p.addActorFlag(add, &actor)
+	list := ofUser(&user, &cobra.Command{
+		Use:   "list",
+		Short: "List the addresses of a user's phones, and when each was used last",
+		RunE: p.onApp(func(ctx context.Context, a *app.App, _ []string) error {
+			addresses, err := a.Phones.List(ctx, models.UserID(user))
+			for _, address := range addresses {
+				p.printAddress(address)
+			}
+			return err
+		}),
+	})
+	revoke := ofUser(&user, &cobra.Command{
+		Use:   "revoke ID",
+		Short: "End an address for ever, as of a phone that was lost",
+		Args:  cobra.ExactArgs(1),
+		RunE: p.run(func(ctx context.Context, args []string) error {
+			entry := audit.Entry{User: models.UserID(user), AuditEntry: models.AuditEntry{Actor: actor, Action: "upload-address revoke"}}
+			return decideOn(ctx, p, args[0], "upload address", entry, dryRun, func(a *app.App, id int64) (int64, error) {
+				return id, a.Phones.Revoke(ctx, models.UserID(user), id, dryRun)
+			}, func(id int64) { fmt.Fprintf(p.stdout, "%d\trevoked\n", id) })
+		}),
+	})
+	revoke.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing")
+	p.addActorFlag(revoke, &actor)
+	return p.group("upload-address", "Make, list or revoke addresses to which phones send steps", add, list, revoke)
+}
+
+// printAddress prints an address, and what its last call has led to, as a line.
+func (p *program) printAddress(a models.UploadAddress) {
+	used, result := "-", "-"
+	if a.LastUsedAt != nil {
+		used, result = a.LastUsedAt.UTC().Format(time.RFC3339), cmp.Or(string(a.LastCode), "-")
+	}
+	if a.LastDay != nil {
+		result = fmt.Sprintf("%s=%d", a.LastDay, *a.LastScore)
+	}
+	p.row(a.ID, a.Name, a.Board, a.TimeZone, used, result)
 }

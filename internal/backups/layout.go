@@ -17,7 +17,10 @@ package backups
 
 import (
 	"fmt"
+	"io"
 	"time"
+
+	"github.com/superfly/ltx"
 )
 
 // Generation is the object that begins a generation: a chain of states of one database that one
@@ -108,4 +111,24 @@ const BeginObject = "begin.json"
 // there. That process removes it.
 type Beginning struct {
 	AskedAt time.Time `json:"asked_at"`
+}
+
+// WritePage writes a page to an object. Pages come in order.
+type WritePage = func(n uint32, content []byte) error
+
+// Encode writes an object. pages writes its pages, and returns the checksum of the database after them, 0 for none.
+func Encode(to io.Writer, header ltx.Header, pages func(WritePage) (after ltx.Checksum, err error)) error {
+	encoder, err := ltx.NewEncoder(to)
+	if err != nil {
+		return err
+	}
+	if err := encoder.EncodeHeader(header); err != nil {
+		return err
+	}
+	after, err := pages(func(n uint32, content []byte) error { return encoder.EncodePage(ltx.PageHeader{Pgno: n}, content) })
+	if err != nil {
+		return err
+	}
+	encoder.SetPostApplyChecksum(after)
+	return encoder.Close()
 }

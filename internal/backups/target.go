@@ -3,7 +3,12 @@ package backups
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net/url"
+	"path/filepath"
+	"runtime"
+	"strings"
 	"time"
 )
 
@@ -37,4 +42,41 @@ type Target interface {
 	Local() bool
 	// Delete deletes objects, as far as it may: those that do not exist are no error.
 	Delete(ctx context.Context, names ...string) error
+}
+
+// Options says where a target is and who may use it.
+type Options struct {
+	// To is s3://bucket/prefix, or file:///folder for a folder on another disk.
+	To string
+	// Endpoint is the address of an S3 service, with https:// unless it says http://. Amazon's by default.
+	Endpoint string
+	// Region of the bucket. By default AWS_REGION, or what the service answers.
+	Region string
+	// AccessKey and SecretKey are both set, or both empty: then the keys are those of the environment
+	// (AWS_ACCESS_KEY_ID and others), of ~/.aws/credentials, or of the machine's role.
+	AccessKey, SecretKey string
+}
+
+// Open returns the target of an address. It asks nobody whether the target can be used.
+func Open(o Options) (Target, error) {
+	// The address may have a secret, although it must not: no error shows it.
+	u, err := url.Parse(o.To)
+	switch {
+	case err != nil || u.Scheme != "s3" && u.Scheme != "file":
+		return nil, errors.New("no address of a target: use s3://bucket/prefix or file:///folder")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme == "s3" && strings.Contains(o.To, "@"):
+		return nil, errors.New("the address of a target may have no keys, and no @, ? and #: " +
+			"set backup.access_key and backup.secret_key, or the environment")
+	case u.Scheme == "s3":
+		return openS3(o, u.Host, strings.Trim(u.Path, "/"))
+	}
+	path := u.Path
+	if runtime.GOOS == "windows" {
+		path = strings.TrimPrefix(path, "/") // before the letter of a drive
+	}
+	path = filepath.FromSlash(path)
+	if u.Host != "" || !filepath.IsAbs(path) || filepath.Dir(filepath.Clean(path)) == filepath.Clean(path) {
+		return nil, fmt.Errorf("%s names no folder: use file:// and the whole path, as in file:///mnt/disk/stepboard", o.To)
+	}
+	return newFolder(filepath.Clean(path)), nil
 }

@@ -8,7 +8,7 @@
 // without statistics, with them, and when nearly everybody hides.
 //
 // A client of a cluster learns of a new master by a redirection, which a dead master does not
-// send. So it reloads the slots as soon as a node does not answer (slots.go). While a slot
+// send. So it reloads the slots as soon as a node does not answer (hooks.go). While a slot
 // moves, commands that neither owner can execute yet are retried.
 //
 // A data folder has one connection that writes, for which kinds of work wait in the order of their

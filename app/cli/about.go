@@ -1,15 +1,20 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"runtime"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
 	"stepboard/app"
 	"stepboard/config"
+	"stepboard/handlers"
 )
 
 func (p *program) configCommand() *cobra.Command {
@@ -59,4 +64,48 @@ func checkServers(ctx context.Context, cfg config.Config, log *slog.Logger) (str
 		return "the settings are good, and name no servers", nil
 	}
 	return "the settings and the servers are good", app.CheckServers(ctx, cfg, log)
+}
+
+func (p *program) openAPICommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "openapi",
+		Short: "Print the description of the API, for generators of clients",
+		RunE: p.run(func(context.Context, []string) error {
+			document, err := handlers.OpenAPI(app.Version())
+			if err != nil {
+				return err
+			}
+			var indented bytes.Buffer
+			if err := json.Indent(&indented, document, "", "  "); err != nil {
+				return err
+			}
+			indented.WriteByte('\n')
+			_, err = indented.WriteTo(p.stdout)
+			return err
+		}),
+	}
+}
+
+func (p *program) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print version, commit and Go version",
+		RunE: p.run(func(context.Context, []string) error {
+			fmt.Fprintln(p.stdout, versionText())
+			return nil
+		}),
+	}
+}
+
+// versionText returns the version, commit and Go version of this program.
+func versionText() string {
+	commit := "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				commit = s.Value
+			}
+		}
+	}
+	return fmt.Sprintf("stepboard %s, commit %s, %s", app.Version(), commit, runtime.Version())
 }
