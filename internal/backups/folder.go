@@ -260,7 +260,7 @@ func (f *folder) list(ctx context.Context, prefix string) (list []Object, err er
 			return nil
 		}
 		if err == nil {
-			list = append(list, Object{Name: name, Size: info.Size(), WrittenAt: info.ModTime()})
+			list = append(list, Object{Name: name, Size: info.Size()})
 		}
 		return err
 	})

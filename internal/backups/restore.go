@@ -36,8 +36,6 @@ type Restored struct {
 	Checksum     ltx.Checksum
 	// Sums are the checksums of the pages.
 	Sums []ltx.Checksum
-	// Newest is set if the restore came to the end of what the target had.
-	Newest bool
 	// Unfinished is a later generation that has neither a base nor a full copy yet, 0 if there is none. What it
 	// has is lost, until it has one.
 	Unfinished uint64
@@ -159,8 +157,7 @@ func (r *restorer) try(ctx context.Context) (Restored, error) {
 			return Restored{}, err
 		}
 	}
-	newest, err := r.apply(ctx)
-	if err != nil {
+	if err := r.apply(ctx); err != nil {
 		return Restored{}, err
 	}
 	sums, sum, err := r.db.checksums()
@@ -172,8 +169,7 @@ func (r *restorer) try(ctx context.Context) (Restored, error) {
 	}
 	g := r.now()
 	return Restored{
-		Generation: g.Number, ID: g.ID, State: r.last, Time: r.ended, FullAt: r.fullAt, Checksum: sum, Sums: sums,
-		Newest: newest && g.Number == all[len(all)-1].Number, Unfinished: r.unfinished,
+		Generation: g.Number, ID: g.ID, State: r.last, Time: r.ended, FullAt: r.fullAt, Checksum: sum, Sums: sums, Unfinished: r.unfinished,
 	}, nil
 }
 
@@ -330,10 +326,10 @@ func (r *restorer) steps() iter.Seq[step] {
 	}
 }
 
-// apply writes the full copy and applies the changes. It reports whether it came to their end.
-func (r *restorer) apply(ctx context.Context) (newest bool, err error) {
+// apply writes the full copy and applies the changes.
+func (r *restorer) apply(ctx context.Context) error {
 	if err := r.file.Truncate(0); err != nil {
-		return false, err
+		return err
 	}
 	r.db = database{file: r.file, pageSize: r.full.PageSize, page: make([]byte, r.full.PageSize)}
 	r.done, r.ended, r.post, r.last, r.first, r.fullAt = Progress{}, r.full.EndedAt, 0, r.full.First, r.full.First, r.full.BeganAt
@@ -342,42 +338,42 @@ func (r *restorer) apply(ctx context.Context) (newest bool, err error) {
 			r.last, r.full.First, r.full.Last = 1, 1, 1
 		}
 		if r.isLast(s.segment) && s.Last > r.last && r.last >= r.full.Last && !s.part && r.ended.Equal(r.at) {
-			return false, nil // whatever is next is later
+			return nil // whatever is next is later
 		}
 		later, err := r.applyStep(ctx, s, body)
 		switch {
 		case s.part && gone(err):
-			return false, r.badFull(err)
+			return r.badFull(err)
 		case errors.Is(err, errEnd):
 			return r.end(ctx, s)
 		case err != nil:
-			return false, err
+			return err
 		case later && r.last < r.full.Last:
-			return false, r.badFull(errors.New("a state before its end is later than that"))
+			return r.badFull(errors.New("a state before its end is later than that"))
 		case later:
-			return false, nil
+			return nil
 		}
 	}
-	return false, ctx.Err()
+	return ctx.Err()
 }
 
 func (r *restorer) badFull(err error) error {
 	return damaged(r.path[0].Place.Full(r.first), "can't be used: %w", err)
 }
 
-// end is called when there is no object that leads on from the state of the database. If there is a
-// later state, that may be why: it reports whether there is none.
-func (r *restorer) end(ctx context.Context, s step) (newest bool, err error) {
+// end is called when there is no object that leads on from the state of the database. It returns an error unless that
+// is the newest state, or the next one is later than the restored time.
+func (r *restorer) end(ctx context.Context, s step) error {
 	reason := r.bad[s.name]
 	if reason == nil {
 		reason = ErrNotFound
 	}
 	if r.last < r.full.Last {
-		return false, r.badFull(&damagedError{s.name, reason})
+		return r.badFull(&damagedError{s.name, reason})
 	}
 	g := r.now()
 	if !r.isLast(r.segment) {
-		return false, &IncompleteError{s.name, r.ended, reason}
+		return &IncompleteError{s.name, r.ended, reason}
 	}
 	if hour, ok := cover(g.later, r.last); ok && errors.Is(reason, ErrNotFound) {
 		// The states of an earlier day are there only for each hour. Its header alone is no proof.
@@ -386,10 +382,10 @@ func (r *restorer) end(ctx context.Context, s step) (newest bool, err error) {
 		if err == nil && !later {
 			err = damaged(s.name, "is damaged")
 		}
-		return false, err
+		return err
 	}
 	if g.Listing.highest > r.last {
-		return false, &IncompleteError{s.name, r.ended, reason}
+		return &IncompleteError{s.name, r.ended, reason}
 	}
-	return true, nil
+	return nil
 }

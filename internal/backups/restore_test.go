@@ -296,30 +296,30 @@ func TestRestoreWithLateLists(t *testing.T) {
 		w.change()
 		c.Commit(w.now, w.pages)
 	}
-	newest := func(number uint64, newest bool) {
+	newest := func(number uint64) {
 		t.Helper()
 		restored, database, err := restore(t, target, time.Time{})
-		if err != nil || restored.Generation != number || restored.State != c.State() || restored.Newest != newest || !bytes.Equal(database, w.pages) {
+		if err != nil || restored.Generation != number || restored.State != c.State() || !bytes.Equal(database, w.pages) {
 			t.Errorf("%+v, %v", restored, err)
 		}
 	}
-	newest(1, true)
+	newest(1)
 	at := c.States[20].Time
 	if restored, database, err := restore(t, target, at); err != nil || restored.State != 21 || !bytes.Equal(database, c.States[20].Database) {
 		t.Errorf("%+v, %v", restored, err)
 	}
 	next := backupstest.NewChain(t, target, 2, pageSize, w.now, w.pages)
-	if restored, _, err := restore(t, target, time.Time{}); err != nil || restored.Generation != 1 || restored.Unfinished != 2 || restored.Newest {
+	if restored, _, err := restore(t, target, time.Time{}); err != nil || restored.Generation != 1 || restored.Unfinished != 2 {
 		t.Errorf("beside a generation without a copy: %+v, %v", restored, err)
 	}
 	next.Full()
 	c = next
-	newest(2, true)
+	newest(2)
 	if got := testenv.Must(backups.Generations(t.Context(), target)); len(got) != 2 || got[0].Number != 1 || got[1].Number != 2 {
 		t.Errorf("generations %v", got)
 	}
 	s3.Fail(backupstest.Faults{Refuse: 2})
-	newest(2, true)
+	newest(2)
 }
 
 // joining is a target where states are joined, or the list is old.
@@ -358,7 +358,7 @@ func TestRestoreWhileObjectsAreJoined(t *testing.T) {
 		}
 	}}
 	restored, database, err := restore(t, target, time.Time{})
-	if err != nil || restored.State != 51 || !restored.Newest || !bytes.Equal(database, w.pages) {
+	if err != nil || restored.State != 51 || !bytes.Equal(database, w.pages) {
 		t.Errorf("%+v, %v", restored, err)
 	}
 }

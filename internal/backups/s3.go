@@ -213,7 +213,7 @@ func (b *bucket) List(ctx context.Context, prefix string) (list []Object, err er
 		if o.Err != nil {
 			return nil, failed("list", prefix, errors.Join(o.Err, context.Cause(ctx)))
 		}
-		list = append(list, Object{Name: strings.TrimPrefix(o.Key, b.prefix), Size: o.Size, WrittenAt: o.LastModified})
+		list = append(list, Object{Name: strings.TrimPrefix(o.Key, b.prefix), Size: o.Size})
 	}
 	slices.SortFunc(list, byName) // some services have another order
 	return list, context.Cause(ctx)

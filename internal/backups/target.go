@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
 )
 
 // ErrExists means that an object has the name already.
@@ -22,8 +21,6 @@ var ErrNotFound = errors.New("does not exist")
 type Object struct {
 	Name string
 	Size int64
-	// WrittenAt is by the target's clock.
-	WrittenAt time.Time
 }
 
 // Target is a bucket of an S3 service, or a folder on another disk, below a prefix. Safe for

@@ -46,9 +46,6 @@ func list(t *testing.T, target backups.Target, prefix string) string {
 	var names []string
 	for _, o := range testenv.Must(target.List(t.Context(), prefix)) {
 		names = append(names, fmt.Sprintf("%s:%d", o.Name, o.Size))
-		if o.WrittenAt.IsZero() {
-			t.Errorf("nobody knows when %s was written", o.Name)
-		}
 	}
 	return strings.Join(names, " ")
 }

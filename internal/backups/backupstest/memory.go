@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"stepboard/internal/backups"
 )
@@ -78,7 +77,7 @@ func (m *Memory) List(_ context.Context, prefix string) (list []backups.Object, 
 	defer m.mu.Unlock()
 	for name, text := range m.objects {
 		if strings.HasPrefix(name, prefix) {
-			list = append(list, backups.Object{Name: name, Size: int64(len(text)), WrittenAt: time.Now()})
+			list = append(list, backups.Object{Name: name, Size: int64(len(text))})
 		}
 	}
 	slices.SortFunc(list, func(a, b backups.Object) int { return cmp.Compare(a.Name, b.Name) })
