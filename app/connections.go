@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,16 +76,10 @@ type client struct {
 func newConnections(most int, trustedProxies []string) (*connections, error) {
 	c := &connections{most: most, clients: make(map[string]*client), changed: make(chan struct{}, 1)}
 	for _, text := range append([]string{"127.0.0.1", "::1"}, trustedProxies...) {
-		if !strings.Contains(text, "/") {
-			addr, err := netip.ParseAddr(text)
-			if err != nil {
-				return nil, fmt.Errorf("trusted proxies: %w", err)
-			}
-			addr = addr.Unmap()
-			c.spared = append(c.spared, netip.PrefixFrom(addr, addr.BitLen()))
-			continue
-		}
 		network, err := netip.ParsePrefix(text)
+		if addr, invalid := netip.ParseAddr(text); invalid == nil {
+			network, err = addr.Unmap().Prefix(addr.Unmap().BitLen())
+		}
 		if err != nil {
 			return nil, fmt.Errorf("trusted proxies: %w", err)
 		}

@@ -166,14 +166,9 @@ func writeProblem(c *gin.Context, err error) {
 	c.Abort()
 }
 
-// problemsOnce guards the package variables of Huma that replaceErrors sets. Huma
-// has no other way to configure errors.
-var problemsOnce sync.Once
-
-// useProblems makes Huma encode its own errors and those of handlers as problems.
-func useProblems() { problemsOnce.Do(replaceErrors) }
-
-func replaceErrors() {
+// useProblems makes Huma encode its own errors and those of handlers as problems, by its package
+// variables: it has no other way to configure errors.
+var useProblems = sync.OnceFunc(func() {
 	// Huma checks required keys before the body is decoded. The decoder is case-
 	// sensitive, so the check must be too: otherwise Nickname would satisfy the
 	// check for nickname and the nickname would be empty.
@@ -192,7 +187,7 @@ func replaceErrors() {
 		maps.Copy(c.Writer.Header(), p.GetHeaders())
 		return p
 	}
-}
+})
 
 // problemFor translates an error that Huma reports: one of a handler, or one that
 // Huma itself has found in the request. maxBytes is how many bytes the body may have.

@@ -155,10 +155,13 @@ type friendRequest struct {
 }
 
 func friendRequestOf(r friends.Request) friendRequest {
-	return friendRequest{
-		UserID: r.User, Nickname: r.Nickname, AvatarURL: r.AvatarURL,
-		Direction: directionOf(r), CreatedAt: models.TimestampOf(r.CreatedAt),
+	shown := friendRequest{
+		UserID: r.User, Nickname: r.Nickname, AvatarURL: r.AvatarURL, Direction: "outgoing", CreatedAt: models.TimestampOf(r.CreatedAt),
 	}
+	if r.Incoming {
+		shown.Direction = "incoming"
+	}
+	return shown
 }
 
 type friendRequestPage struct {
@@ -171,13 +174,6 @@ func (h *friendRequestHandlers) list(ctx context.Context, user models.UserID, in
 		return h.service.Requests(ctx, user, after, limit)
 	}, "friend-requests", string(user))
 	return outputOf(friendRequestPage{requests, next}, err)
-}
-
-func directionOf(r friends.Request) direction {
-	if r.Incoming {
-		return "incoming"
-	}
-	return "outgoing"
 }
 
 var sendFriendRequest = operation{

@@ -168,7 +168,10 @@ func (r *restoration) run(ctx context.Context) (err error) {
 		}
 		return errors.Join(err, r.folder.Discard(), r.folder.Undo())
 	}
-	if err = r.keepBase(); err == nil {
+	if !r.isFile { // the copies of the folder go on from what was restored, if they go to where that is
+		err = shipping.KeepBase(r.folder, r.from, r.restored)
+	}
+	if err == nil {
 		err = r.folder.Replace()
 	}
 	if err != nil {
@@ -186,14 +189,6 @@ func (r *restoration) run(ctx context.Context) (err error) {
 			filepath.Join(r.folder.Dir, secretName))
 	}
 	return nil
-}
-
-// keepBase lets the copies of the folder go on from what was restored, if they go to where that is.
-func (r *restoration) keepBase() error {
-	if r.isFile {
-		return nil
-	}
-	return shipping.KeepBase(r.folder, r.from, r.restored)
 }
 
 // printRestored prints what was restored of a target.

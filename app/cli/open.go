@@ -149,9 +149,7 @@ func (p *program) runOnApp(ctx context.Context, work func(*app.App) error) error
 // repeated are bounded until Main closes the log.
 func (p *program) newLogger(cfg config.Log) *slog.Logger {
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
-		level = slog.LevelInfo // does not happen: the settings were checked
-	}
+	_ = level.UnmarshalText([]byte(cfg.Level)) // the settings were checked
 	options := &slog.HandlerOptions{Level: level}
 	var lines slog.Handler = slog.NewJSONHandler(p.stderr, options)
 	if cfg.Format == "text" {

@@ -143,11 +143,7 @@ func (s *simulation) build(ctx context.Context, addr string) (err error) {
 
 // printWelcome prints the page's address and calls to try.
 func (s *simulation) printWelcome(out io.Writer) error {
-	token, err := s.sign(s.ids[0], "")
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, `Stepboard demo: %d people and %d friendships, in memory. All of it is gone when you stop it.
+	_, err := fmt.Fprintf(out, `Stepboard demo: %d people and %d friendships, in memory. All of it is gone when you stop it.
 
   page     %[3]s/
   console  %[3]s/console
@@ -159,7 +155,7 @@ You are user %[4]v, %[5]s. Your ranking, and a walk of yours:
   curl -H "Authorization: Bearer $TOKEN" '%[3]s/v1/boards/steps/friends?limit=5'
   curl -H "Authorization: Bearer $TOKEN" -d '{"date":"%[7]v","score":20000}' %[3]s/v1/boards/steps/scores
 
-`, len(s.ids), len(s.edges), s.base, s.ids[0], s.names[0], token, s.board.Today(s.clock()))
+`, len(s.ids), len(s.edges), s.base, s.ids[0], s.names[0], s.sign(s.ids[0], ""), s.board.Today(s.clock()))
 	return err
 }
 
