@@ -62,7 +62,8 @@ func (e *environment) prepare(ctx context.Context) {
 	e.openApp(ctx)
 	e.findStores(ctx)
 	// The service starts first: as it has never seen this Redis, it drops the friend sets there.
-	e.startService(ctx)
+	runCommand(ctx, "go", "build", "-trimpath", "-o", filepath.Join(e.folder, "stepboard"), "stepboard")
+	e.service = e.serve(ctx, "service")
 	e.fill(ctx)
 	e.buildRequests()
 }
@@ -136,12 +137,6 @@ func (e *environment) close() error {
 	return errors.Join(append(errs, os.RemoveAll(e.folder))...)
 }
 
-// startService builds and starts the service.
-func (e *environment) startService(ctx context.Context) {
-	runCommand(ctx, "go", "build", "-trimpath", "-o", filepath.Join(e.folder, "stepboard"), "stepboard")
-	e.service = e.serve(ctx, "service")
-}
-
 // runCommand runs a program until it ends.
 func runCommand(ctx context.Context, program string, args ...string) {
 	if out, err := exec.CommandContext(ctx, program, args...).CombinedOutput(); err != nil {
@@ -156,13 +151,6 @@ func (e *environment) serve(ctx context.Context, name string, more ...string) *p
 		args = append(args, "--"+key+"="+value)
 	}
 	return e.start(ctx, name, filepath.Join(e.folder, "stepboard"), append(args, more...)...)
-}
-
-// startBare starts the bare handler, as a process of its own.
-func (e *environment) startBare(ctx context.Context) *process {
-	check(e.rdb.Copy(ctx, e.keys.board, uploadKey, 0, true).Err())
-	return e.start(ctx, "bare", must(os.Executable()),
-		"-bare", e.config.Redis.Addrs[0], "-prefix", e.keys.Prefix, "-key", e.keys.board)
 }
 
 // memoryGrowth returns by how many bytes the data of Redis and its keys grow during work.

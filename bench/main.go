@@ -80,20 +80,14 @@ func bench(ctx context.Context, s settings) (err error) {
 	defer func() { err = errors.Join(err, e.close()) }()
 	return caught(func() {
 		e.prepare(ctx)
-		e.runParts(ctx)
-	})
-}
-
-// runParts runs the parts that the settings ask for.
-func (e *environment) runParts(ctx context.Context) {
-	fmt.Printf("%d cores, %s; Redis %s; board of %d, %d viewers with %d friends each, pages of %d; %d rounds of %v, medians\n",
-		runtime.NumCPU(), runtime.Version(), redisInfo(ctx, e.rdb, "redis_version"), e.board, e.viewers, e.friends, pageRows, e.rounds, e.seconds)
-
-	for _, part := range parts {
-		if e.only == "" || e.only == part.name {
-			named(part.name, func() { part.run(e, ctx) })
+		fmt.Printf("%d cores, %s; Redis %s; board of %d, %d viewers with %d friends each, pages of %d; %d rounds of %v, medians\n",
+			runtime.NumCPU(), runtime.Version(), redisInfo(ctx, e.rdb, "redis_version"), e.board, e.viewers, e.friends, pageRows, e.rounds, e.seconds)
+		for _, part := range parts {
+			if e.only == "" || e.only == part.name {
+				named(part.name, func() { part.run(e, ctx) })
+			}
 		}
-	}
+	})
 }
 
 // failure is an error that ends the run. A measurement that fails is of no use, and neither is the rest

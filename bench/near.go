@@ -174,21 +174,16 @@ func (e *environment) nearLive(ctx context.Context, forms nearForms) {
 	fmt.Printf("\n| %d live rankings of %d friends | Redis, cores | server | ratio |\n| --- | ---: | ---: | ---: |\n", nearStreams, e.friends)
 	var base float64
 	for _, from := range forms {
-		redis, server := e.liveCost(ctx, from.process)
+		streaming, stop := context.WithCancel(ctx)
+		e.openStreams(streaming, from.process)
+		beforeRedis, beforeServer, begin := e.redisServer.cpu(), from.process.cpu(), time.Now()
+		check(pause.For(ctx, 3*e.seconds))
+		took := time.Since(begin).Seconds()
+		redis, server := (e.redisServer.cpu()-beforeRedis).Seconds()/took, (from.process.cpu()-beforeServer).Seconds()/took
+		stop()
 		base = cmp.Or(base, redis+server)
 		fmt.Printf("| from %s | %.3f | %.3f | %.2f |\n", from.name, redis, server, (redis+server)/base)
 	}
-}
-
-// liveCost returns how many cores Redis and a process use for live rankings.
-func (e *environment) liveCost(ctx context.Context, p *process) (redis, server float64) {
-	streaming, stop := context.WithCancel(ctx)
-	defer stop()
-	e.openStreams(streaming, p)
-	beforeRedis, beforeServer, begin := e.redisServer.cpu(), p.cpu(), time.Now()
-	check(pause.For(ctx, 3*e.seconds))
-	took := time.Since(begin).Seconds()
-	return (e.redisServer.cpu() - beforeRedis).Seconds() / took, (p.cpu() - beforeServer).Seconds() / took
 }
 
 // openStreams opens live rankings of different viewers, which are read until ctx ends.

@@ -30,7 +30,8 @@ const (
 
 // servingBench measures rankings and uploads.
 func (e *environment) servingBench(ctx context.Context) {
-	bare := e.startBare(ctx)
+	check(e.rdb.Copy(ctx, e.keys.board, uploadKey, 0, true).Err())
+	bare := e.start(ctx, "bare", must(os.Executable()), "-bare", e.config.Redis.Addrs[0], "-prefix", e.keys.Prefix, "-key", e.keys.board)
 	defer bare.stop()
 	var rankings, scores [][]byte
 	for v, upload := range e.uploads {
