@@ -76,8 +76,8 @@ func (p *program) backupsBeginCommand() *cobra.Command {
 
 // openTarget returns the target of an address, with the keys of the settings.
 func openTarget(cfg config.Config, address string) (backups.Target, error) {
-	b := cfg.Backup
-	return backups.Open(backups.Options{To: address, Endpoint: b.Endpoint, Region: b.Region, AccessKey: b.AccessKey, SecretKey: b.SecretKey})
+	cfg.Backup.To = address
+	return backups.Open(cfg.Backup)
 }
 
 // printChains prints a line for each generation, and what is wrong with it.

@@ -49,10 +49,8 @@ func openShipped(ctx context.Context, o *app.Options) error {
 		folder.Close()
 		return err
 	}
-	b := o.Config.Backup
 	o.Shipping, err = shipping.New(ctx, shipping.Options{
-		Stores: o.Stores, Target: target, To: b.To, Version: app.Version(), Clock: o.Clock, Log: o.Log,
-		Interval: b.Interval, Retain: b.Retain, MaxLag: int64(b.MaxLag),
+		Stores: o.Stores, Target: target, Backup: o.Config.Backup, Version: app.Version(), Clock: o.Clock, Log: o.Log,
 	})
 	if err != nil {
 		return errors.Join(err, o.Stores.Close())

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"stepboard/app/e2e/harness"
+	"stepboard/config"
 	"stepboard/internal/backups"
 	"stepboard/internal/backups/backupstest"
 	"stepboard/internal/testenv"
@@ -37,7 +38,7 @@ func copyTargets(t *testing.T) map[string]copyTarget {
 		"S3": {s3.Target(t, "steps"), o.To, []string{
 			"--backup.endpoint=" + o.Endpoint, "--backup.region=" + o.Region, "--backup.access_key=" + o.AccessKey, "--backup.secret_key=" + o.SecretKey,
 		}},
-		"folder": {testenv.Must(backups.Open(backups.Options{To: folder})), folder, nil},
+		"folder": {testenv.Must(backups.Open(config.Backup{To: folder})), folder, nil},
 	}
 }
 

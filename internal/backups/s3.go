@@ -1,6 +1,7 @@
 package backups
 
 import (
+	"cmp"
 	"context"
 	"crypto/md5" //nolint:gosec // services check it to find out whether a body is complete
 	"crypto/sha256"
@@ -21,6 +22,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/s3utils"
 
+	"stepboard/config"
 	"stepboard/internal/outbound"
 )
 
@@ -41,7 +43,7 @@ type bucket struct {
 	unconditional atomic.Bool
 }
 
-func openS3(o Options, name, prefix string) (Target, error) {
+func openS3(o config.Backup, name, prefix string) (Target, error) {
 	if err := s3utils.CheckValidBucketNameStrict(name); err != nil {
 		return nil, fmt.Errorf("%s names no bucket: %w", o.To, err)
 	}
@@ -60,14 +62,9 @@ func openS3(o Options, name, prefix string) (Target, error) {
 			&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
 		})
 	}
-	region := o.Region
-	for _, variable := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
-		if region == "" {
-			region = os.Getenv(variable)
-		}
-	}
 	client, err := minio.New(host, &minio.Options{
-		Creds: keys, Secure: secure, Transport: transport, Region: region,
+		Creds: keys, Secure: secure, Transport: transport,
+		Region:     cmp.Or(o.Region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")),
 		MaxRetries: 1, // who calls repeats, and knows for how long
 	})
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"stepboard/config"
 )
 
 // ErrExists means that an object has the name already.
@@ -41,21 +43,8 @@ type Target interface {
 	Delete(ctx context.Context, names ...string) error
 }
 
-// Options says where a target is and who may use it.
-type Options struct {
-	// To is s3://bucket/prefix, or file:///folder for a folder on another disk.
-	To string
-	// Endpoint is the address of an S3 service, with https:// unless it says http://. Amazon's by default.
-	Endpoint string
-	// Region of the bucket. By default AWS_REGION, or what the service answers.
-	Region string
-	// AccessKey and SecretKey are both set, or both empty: then the keys are those of the environment
-	// (AWS_ACCESS_KEY_ID and others), of ~/.aws/credentials, or of the machine's role.
-	AccessKey, SecretKey string
-}
-
-// Open returns the target of an address. It asks nobody whether the target can be used.
-func Open(o Options) (Target, error) {
+// Open returns the target that settings name. It asks nobody whether the target can be used.
+func Open(o config.Backup) (Target, error) {
 	// The address may have a secret, although it must not: no error shows it.
 	u, err := url.Parse(o.To)
 	switch {

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"testing"
 
+	"stepboard/config"
 	"stepboard/internal/backups"
 	"stepboard/internal/backups/backupstest"
 	"stepboard/internal/testenv"
@@ -52,7 +53,7 @@ func list(t *testing.T, target backups.Target, prefix string) string {
 
 func openFolder(t *testing.T, dir string) backups.Target {
 	t.Helper()
-	return testenv.Must(backups.Open(backups.Options{To: (&url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}).String()}))
+	return testenv.Must(backups.Open(config.Backup{To: (&url.URL{Scheme: "file", Path: filepath.ToSlash(dir)}).String()}))
 }
 
 // All targets do what the interface says.
@@ -321,7 +322,7 @@ func TestFolder(t *testing.T) {
 // What is no address is refused in one line that shows no secret.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	for _, o := range []backups.Options{
+	for _, o := range []config.Backup{
 		{To: ""}, {To: "copies"}, {To: "/mnt/copies"}, {To: "https://example.com/b"}, {To: "s3://"}, {To: "s3:///p"},
 		{To: "s3://key:tell-nobody@bucket/p"}, {To: "s3://key:tell/nobody@bucket/p"}, {To: "s3://AKIA/tell-nobody@bucket"},
 		{To: "s3://bucket/p?secret_key=tell-nobody"}, {To: "s3://bucket/p#x"}, {To: "s3://Bad_Bucket"},
@@ -334,7 +335,7 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	for _, o := range []backups.Options{
+	for _, o := range []config.Backup{
 		{To: "s3://bucket"}, {To: "s3://bucket/a/b/"}, {To: "s3://bucket/a", Endpoint: "minio:9000"},
 		{To: "s3://bucket/a", Endpoint: "http://192.168.1.2:9000/", Region: "home", AccessKey: "a", SecretKey: "b"}, {To: "file:///mnt/disk/copies"},
 	} {
@@ -382,7 +383,7 @@ func TestAServiceThatHasEverything(t *testing.T) {
 		fmt.Fprint(w, "{}")
 	}))
 	defer server.Close()
-	target := testenv.Must(backups.Open(backups.Options{To: "s3://bucket/x", Endpoint: server.URL, Region: "a", AccessKey: "a", SecretKey: "b"}))
+	target := testenv.Must(backups.Open(config.Backup{To: "s3://bucket/x", Endpoint: server.URL, Region: "a", AccessKey: "a", SecretKey: "b"}))
 	if list, err := backups.Generations(t.Context(), target); err == nil || !strings.Contains(err.Error(), "is it a service for objects?") {
 		t.Errorf("%d generations, %v", len(list), err)
 	}

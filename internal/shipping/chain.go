@@ -409,7 +409,7 @@ func (s *Shipper) collect(ctx context.Context) error {
 		s.waiting, s.unsynced = append(s.waiting, next.state), append(s.unsynced, next.state)
 		s.status.WaitingBytes += s.size(next.state)
 		s.status.State = next.state
-		if s.status.WaitingBytes > s.o.MaxLag {
+		if s.status.WaitingBytes > int64(s.o.MaxLag) {
 			return fmt.Errorf("%w: more than %d MB for %s", errTooMuchWaits, s.o.MaxLag>>20, s.o.To)
 		}
 		return nil

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"stepboard/config"
 	"stepboard/internal/backups"
 	"stepboard/internal/failpoint"
 	"stepboard/internal/pause"
@@ -46,15 +47,13 @@ var ErrSuperseded = errors.New("another process makes the copies now: its databa
 type Options struct {
 	Stores *stores.Stores
 	Target backups.Target
-	// To is the target's address, for people and to notice that it is another one.
-	To      string
+	// Backup has To, the target's address, for people and to notice that it is another one, Interval, the shortest
+	// time between two objects of changes, Retain and MaxLag.
+	config.Backup
+
 	Version string
 	Clock   models.Clock
 	Log     *slog.Logger
-	// Interval is the shortest time between two objects of changes, Retain how long any state can be
-	// restored, to the hour, and MaxLag how many bytes may wait for the target.
-	Interval, Retain time.Duration
-	MaxLag           int64
 	// Pause waits; ReadBack is the const readBack. Both are for tests.
 	Pause    func(context.Context, time.Duration) error
 	ReadBack time.Duration

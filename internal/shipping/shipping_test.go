@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"stepboard/config"
 	"stepboard/internal/backups"
 	"stepboard/internal/stores"
 	"stepboard/internal/testenv"
@@ -141,9 +142,9 @@ func (w *world) openWith(target backups.Target, now models.Clock) {
 	folder.Ships = true
 	w.st = testenv.Must(folder.Open(w.t.Context(), now))
 	w.s = testenv.Must(New(w.t.Context(), Options{
-		Stores: w.st, Target: target, To: "memory", Clock: now, Log: slog.New(slog.NewTextHandler(w.t.Output(), nil)),
-		Interval: time.Millisecond, Retain: 7 * 24 * time.Hour, MaxLag: 64 << 20,
-		Pause: func(context.Context, time.Duration) error { return nil },
+		Stores: w.st, Target: target, Clock: now, Log: slog.New(slog.NewTextHandler(w.t.Output(), nil)),
+		Backup: config.Backup{To: "memory", Interval: time.Millisecond, Retain: 7 * 24 * time.Hour, MaxLag: 64 << 20},
+		Pause:  func(context.Context, time.Duration) error { return nil },
 	}))
 }
 

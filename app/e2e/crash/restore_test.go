@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"stepboard/app/e2e/harness"
+	"stepboard/config"
 	"stepboard/internal/backups"
 	"stepboard/internal/backups/backupstest"
 	"stepboard/internal/testenv"
@@ -81,7 +82,7 @@ func TestRestoreKilledAtEachStep(t *testing.T) {
 	t.Parallel()
 	from, backup, later := folderToRestore(t)
 	began, address := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), "file://"+t.TempDir()
-	chain := backupstest.NewChain(t, testenv.Must(backups.Open(backups.Options{To: address})), 1, 4096, began, testenv.Must(os.ReadFile(backup)))
+	chain := backupstest.NewChain(t, testenv.Must(backups.Open(config.Backup{To: address})), 1, 4096, began, testenv.Must(os.ReadFile(backup)))
 	chain.Full()
 	chain.Commit(began.Add(time.Minute), testenv.Must(os.ReadFile(later)))
 	steps := append(testenv.Failpoints(t, "restore"), "erasure.begun", "erasure.part#3")

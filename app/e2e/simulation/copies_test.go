@@ -13,6 +13,7 @@ import (
 
 	"database/sql"
 
+	"stepboard/config"
 	"stepboard/internal/backups"
 	"stepboard/internal/backups/backupstest"
 	"stepboard/internal/shipping"
@@ -53,9 +54,9 @@ func (g gated) Create(ctx context.Context, name string, from io.ReadSeeker, size
 // ship lets a process of a data folder ship it.
 func (w *world) ship(r *replica, now models.Clock) {
 	r.shipper = must(shipping.New(w.t.Context(), shipping.Options{
-		Stores: r.stores, Target: gated{w.copies.target, r.gate}, To: "memory", Clock: now, Log: testenv.Log(),
-		Interval: time.Millisecond, Retain: 7 * 24 * time.Hour, MaxLag: 64 << 20,
-		Pause: func(context.Context, time.Duration) error { return nil },
+		Stores: r.stores, Target: gated{w.copies.target, r.gate}, Clock: now, Log: testenv.Log(),
+		Backup: config.Backup{To: "memory", Interval: time.Millisecond, Retain: 7 * 24 * time.Hour, MaxLag: 64 << 20},
+		Pause:  func(context.Context, time.Duration) error { return nil },
 	}))
 }
 

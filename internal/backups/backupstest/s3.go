@@ -16,6 +16,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"stepboard/config"
 	"stepboard/internal/backups"
 )
 
@@ -69,9 +70,9 @@ func NewS3(t testing.TB) *S3 {
 	return s
 }
 
-// Options returns the options of a target in the bucket.
-func (s *S3) Options(prefix string) backups.Options {
-	return backups.Options{
+// Options returns the settings of a target in the bucket.
+func (s *S3) Options(prefix string) config.Backup {
+	return config.Backup{
 		To: "s3://" + Bucket + "/" + prefix, Endpoint: s.server.URL, Region: "us-east-1", AccessKey: "key", SecretKey: "hidden-secret",
 	}
 }
