@@ -136,6 +136,6 @@ func newLocalSetsCollector(l *cache.Local) prometheus.Collector {
 		"not have them (unknown)."
 	return newNumbers("stepboard_near_circles_", append(
 		counters("found_total", found, "found", map[string]*atomic.Int64{"near": &s.Found, "unknown": &s.Missing}),
-		number{"bytes", "Memory of the copies of sets of friends and members.", gauge, func() float64 { bytes, _ := l.Size(); return float64(bytes) }, nil},
+		number{"bytes", "Memory of the copies of sets of friends and members.", gauge, func(none) float64 { bytes, _ := l.Size(); return float64(bytes) }, nil},
 	)...)
 }

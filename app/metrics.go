@@ -99,16 +99,13 @@ func (c *collector[S]) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// number is a metric that a service keeps in memory. It can be read at any time.
-type number struct {
-	name, help string
-	kind       prometheus.ValueType
-	value      func() float64
-	labels     prometheus.Labels
-}
+// number is a metric that a service keeps in memory. It can be read at any time, so its snapshot is none.
+type number = figure[none]
+
+type none struct{}
 
 // of returns the value of a metric that a service counts in n.
-func of(n *atomic.Int64) func() float64 { return func() float64 { return float64(n.Load()) } }
+func of(n *atomic.Int64) func(none) float64 { return func(none) float64 { return float64(n.Load()) } }
 
 // counters returns a counter for each value of a label.
 func counters(name, help, label string, values map[string]*atomic.Int64) (numbers []number) {
@@ -120,11 +117,7 @@ func counters(name, help, label string, values map[string]*atomic.Int64) (number
 
 // newNumbers returns a collector of numbers. prefix is put before their names.
 func newNumbers(prefix string, numbers ...number) prometheus.Collector {
-	figures := make([]figure[struct{}], len(numbers))
-	for i, n := range numbers {
-		figures[i] = figure[struct{}]{n.name, n.help, n.kind, func(struct{}) float64 { return n.value() }, n.labels}
-	}
-	return newCollector(prefix, func() struct{} { return struct{}{} }, figures...)
+	return newCollector(prefix, func() none { return none{} }, numbers...)
 }
 
 // scrapeTimeout bounds how long a scrape waits for a store, or for the queue.
@@ -160,7 +153,7 @@ func newArchiveCollector(a *archive.Service) prometheus.Collector {
 // newRankingCollector reports the rankings that this process has answered, and its open streams.
 // hot is the label of those that were read from the boards.
 func newRankingCollector(s *ranking.Service, hot string, l *stream.Service) prometheus.Collector {
-	numbers := []number{{"streams_open", "Open streams of rankings.", gauge, func() float64 { return float64(l.Subscribers()) }, nil}}
+	numbers := []number{{"streams_open", "Open streams of rankings.", gauge, func(none) float64 { return float64(l.Subscribers()) }, nil}}
 	for _, list := range ranking.Lists {
 		answers := s.Answers(list)
 		counted := map[string]*atomic.Int64{"memory": &answers.Memory, "archive": &answers.Archive}
@@ -179,7 +172,7 @@ func newRankingCollector(s *ranking.Service, hot string, l *stream.Service) prom
 func newCorrectionsCollector(c *corrections.Service) prometheus.Collector {
 	s := c.Stats()
 	return newNumbers("stepboard_corrections_",
-		number{"held", "Corrections that hold and concern buckets in Redis.", gauge, func() float64 { return float64(c.Held()) }, nil},
+		number{"held", "Corrections that hold and concern buckets in Redis.", gauge, func(none) float64 { return float64(c.Held()) }, nil},
 		number{"changed_total", "Entries of boards that the job has changed because they did not agree with the corrections.", counter, of(&s.Corrected), nil},
 		number{"pending_buckets", "Archived buckets that have to be ranked anew because of corrections.", gauge, of(&s.Pending), nil},
 	)
@@ -201,12 +194,12 @@ func newLedgerCollector(l *ledger.Service) prometheus.Collector {
 
 // newConnectionsCollector reports the connections of clients.
 func newConnectionsCollector(c *connections) prometheus.Collector {
-	open := func() float64 { open, _ := c.counts(); return float64(open) }
-	idle := func() float64 { _, idle := c.counts(); return float64(idle) }
+	open := func(none) float64 { open, _ := c.counts(); return float64(open) }
+	idle := func(none) float64 { _, idle := c.counts(); return float64(idle) }
 	return newNumbers("stepboard_http_connections_",
 		number{"open", "Open connections to http.addr.", gauge, open, nil},
 		number{"idle", "Open connections without a request, which may be closed for new ones.", gauge, idle, nil},
-		number{"max", "Largest number of open connections to http.addr, without those for probes.", gauge, func() float64 { return float64(c.most) }, nil},
+		number{"max", "Largest number of open connections to http.addr, without those for probes.", gauge, func(none) float64 { return float64(c.most) }, nil},
 		number{"idle_closed_total", "Idle connections that were closed for new ones.", counter, of(&c.closedIdle), nil},
 	)
 }
@@ -220,8 +213,8 @@ func newFriendsCollector(f *friends.Service) prometheus.Collector {
 }
 
 // secondsSince returns a function that returns how long ago something was, 0 if it is the zero time.
-func secondsSince(moment func() time.Time, clock models.Clock) func() float64 {
-	return func() float64 {
+func secondsSince(moment func() time.Time, clock models.Clock) func(none) float64 {
+	return func(none) float64 {
 		at := moment()
 		if at.IsZero() {
 			return 0
@@ -293,8 +286,8 @@ func newPostgresCollector(pool *pgxpool.Pool) prometheus.Collector {
 
 // newFileCollector reports the sizes of the files of a data folder.
 func newFileCollector(st *stores.Stores) prometheus.Collector {
-	database := func() float64 { database, _ := st.FileSizes(); return float64(database) }
-	log := func() float64 { _, log := st.FileSizes(); return float64(log) }
+	database := func(none) float64 { database, _ := st.FileSizes(); return float64(database) }
+	log := func(none) float64 { _, log := st.FileSizes(); return float64(log) }
 	return newNumbers("stepboard_sqlite_",
 		number{"database_bytes", "Size of the data folder's database.", gauge, database, nil},
 		number{"wal_bytes", "Size of the database's write-ahead log, which grows while somebody reads for long.", gauge, log, nil},
@@ -356,7 +349,7 @@ func newDirectoryCollector(d *directory.Service, copies bool) prometheus.Collect
 // newNearCacheCollector reports the copies of buckets in this process.
 func newNearCacheCollector(c *nearcache.Cache) prometheus.Collector {
 	s := c.Stats()
-	unproven := func() float64 { return time.Duration(s.Unproven.Load()).Seconds() }
+	unproven := func(none) float64 { return time.Duration(s.Unproven.Load()).Seconds() }
 	const refused = "Rankings of current buckets that were read from Redis, because the near cache could not prove that its copy is fresh enough."
 	const resets = "Shards that the near cache copies anew because their change stream did not go on where it was read last."
 	const unordered = "Questions for top, around and me of current buckets that were read from Redis, because the near cache has no " +
@@ -386,7 +379,7 @@ func newCirclesCollector(c *cache.Circles) prometheus.Collector {
 	return newNumbers("stepboard_near_circles_", append(
 		counters("found_total", sets, "found", found),
 		number{"resets_total", resets, counter, of(&s.StartedOver), nil},
-		number{"bytes", "Memory of the copies of sets of friends and members.", gauge, func() float64 { bytes, _ := c.Bytes(); return float64(bytes) }, nil},
+		number{"bytes", "Memory of the copies of sets of friends and members.", gauge, func(none) float64 { bytes, _ := c.Bytes(); return float64(bytes) }, nil},
 	)...)
 }
 

@@ -125,6 +125,6 @@ func (g guardedTotals) ForIncrement(ctx context.Context, board string, now time.
 func newClockCollector(guard *clock.Guard) prometheus.Collector {
 	return newNumbers("stepboard_clock_", number{
 		"drift_seconds", "How far this machine's clock is ahead of Postgres's, without clock.offset; negative if it is behind.",
-		gauge, func() float64 { return guard.Drift().Seconds() }, nil,
+		gauge, func(none) float64 { return guard.Drift().Seconds() }, nil,
 	})
 }
