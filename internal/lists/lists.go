@@ -1,11 +1,14 @@
 // Package lists passes lists to SQL statements: as arrays, or to SQLite as one JSON text. So
-// their length does not change the statement, and is not limited. It also reads the rows of those
-// that return many.
+// their length does not change the statement, and is not limited. It also reads the rows that queries
+// select, and deletes many.
 package lists
 
 import (
+	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +16,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"stepboard/internal/dialect"
+	"stepboard/internal/pause"
 )
 
 // Is continues the condition that a column has one of the values. They are numbers or texts.
@@ -87,6 +91,62 @@ func EachRow(rows *sql.Rows, into []any, do func() error) error {
 		}
 	}
 	return rows.Err()
+}
+
+// ByKey returns the second column of a query by the first one.
+func ByKey[Key comparable, Value any](query *gorm.DB) (map[Key]Value, error) {
+	found := make(map[Key]Value)
+	var key Key
+	var value Value
+	err := Each(query, []any{&key, &value}, func() error {
+		found[key] = value
+		return nil
+	})
+	return found, err
+}
+
+// First returns the first row that a query selects, or nil if there is none.
+func First[Row any](query *gorm.DB) (*Row, error) {
+	var rows []Row
+	if err := query.Limit(1).Find(&rows).Error; err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return &rows[0], nil
+}
+
+// Take returns the row that a query selects, or the error missing, which may be nil, if there is none.
+func Take[Row any](query *gorm.DB, missing error) (row Row, err error) {
+	if err = query.Take(&row).Error; errors.Is(err, gorm.ErrRecordNotFound) {
+		err = missing
+	}
+	return row, err
+}
+
+// Delete deletes the rows of a table for which a condition holds, and returns their number. key names the columns of
+// the primary key. One statement for each chunk (pause.Chunks).
+func Delete(ctx context.Context, db *gorm.DB, table, key, condition string, args ...any) (int64, error) {
+	return pause.Chunks(ctx, func(limit int) (int64, error) {
+		result := db.WithContext(ctx).Exec(`DELETE FROM `+table+` WHERE (`+key+`) IN (
+			SELECT `+key+` FROM `+table+` WHERE `+condition+` LIMIT ?)`, append(slices.Clone(args), limit)...)
+		return result.RowsAffected, result.Error
+	})
+}
+
+// Secret returns the only row of a table of keys, which made makes if there is none. One query, and two statements the
+// first time.
+func Secret(db *gorm.DB, table string, made func() []byte) (secret []byte, err error) {
+	read := func() error {
+		return Each(db.Raw(`SELECT secret FROM `+table), []any{&secret}, func() error { return nil })
+	}
+	if err = read(); err != nil || secret != nil {
+		return secret, err
+	}
+	// Another process may be first, so what is stored counts.
+	err = db.Exec(`INSERT INTO `+table+` (id, secret) VALUES (1, ?) ON CONFLICT DO NOTHING`, made()).Error
+	if err == nil {
+		err = read()
+	}
+	return secret, err
 }
 
 // JSON returns the JSON of a list of numbers or texts, or of lists of these.
