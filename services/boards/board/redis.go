@@ -241,55 +241,32 @@ func (s *Store) Window(ctx context.Context, bucket *models.Bucket, at models.Ent
 	}
 	parts := make([]ShardWindow, len(cmds))
 	for i, cmd := range cmds {
-		part, err := parseShardWindow(cmd.Val())
-		if err != nil {
+		var err error
+		if parts[i], err = parseShardWindow(cmd.Val().([]any)); err != nil {
 			return Window{}, fmt.Errorf("read window of %s %s: %w", bucket.Board, bucket.Name, err)
 		}
-		parts[i] = part
 	}
 	return MergeShards(parts, back, forward), nil
 }
 
 // parseShardWindow parses the result of windowScript.
-func parseShardWindow(reply any) (ShardWindow, error) {
-	fields, ok := reply.([]any)
-	if !ok || len(fields) != 4 {
-		return ShardWindow{}, fmt.Errorf("unexpected reply %T", reply)
-	}
-	total, ok1 := fields[0].(int64)
-	before, ok2 := fields[1].(int64)
-	ahead, ok3 := fields[2].(int64)
-	flat, ok4 := fields[3].([]any)
-	if !ok1 || !ok2 || !ok3 || !ok4 || len(flat)%2 != 0 || ahead < 0 || int(ahead) > len(flat)/2 {
-		return ShardWindow{}, fmt.Errorf("unexpected reply %v", reply)
-	}
-	entries := make([]models.Entry, len(flat)/2)
-	for i := range entries {
-		entry, err := parseEntry(flat[2*i], flat[2*i+1])
-		if err != nil {
-			return ShardWindow{}, err
+func parseShardWindow(reply []any) (w ShardWindow, err error) {
+	w.Total, w.Before, w.Ahead = reply[0].(int64), reply[1].(int64), int(reply[2].(int64))
+	flat := reply[3].([]any)
+	w.Entries = make([]models.Entry, len(flat)/2)
+	for i := range w.Entries {
+		if w.Entries[i].User, err = models.ParseRowID(flat[2*i].(string)); err != nil {
+			return w, fmt.Errorf("member %q: %w", flat[2*i], err)
 		}
-		entries[i] = entry
+		w.Entries[i].Composite = parseComposite(flat[2*i+1])
 	}
-	return ShardWindow{Total: total, Before: before, Ahead: int(ahead), Entries: entries}, nil
+	return w, nil
 }
 
-// parseEntry parses a member and its score.
-func parseEntry(member, composite any) (models.Entry, error) {
-	m, ok1 := member.(string)
-	c, ok2 := composite.(string)
-	if !ok1 || !ok2 {
-		return models.Entry{}, fmt.Errorf("unexpected entry %v %v", member, composite)
-	}
-	user, err := models.ParseRowID(m)
-	if err != nil {
-		return models.Entry{}, fmt.Errorf("member %q: %w", m, err)
-	}
-	value, err := strconv.ParseFloat(c, 64)
-	if err != nil {
-		return models.Entry{}, fmt.Errorf("composite %q: %w", c, err)
-	}
-	return models.Entry{User: user, Composite: models.Composite(value)}, nil
+// parseComposite parses a member's score in the result of a script.
+func parseComposite(text any) models.Composite {
+	value, _ := strconv.ParseFloat(text.(string), 64) // Redis has written it
+	return models.Composite(value)
 }
 
 // Server returns the address of the server that an update is written to: the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"stepboard/internal/column"
 	"stepboard/models"
 )
 
@@ -27,27 +28,17 @@ return part
 func (s *Store) CopyPart(
 	ctx context.Context, p models.BoardPart, behind models.Entry, n int,
 ) (entries []models.Entry, newest string, err error) {
-	fail := func(err error) ([]models.Entry, string, error) {
-		return nil, "", fmt.Errorf("copy a part of %s %s: %w", p.Bucket.Board, p.Bucket.Name, err)
-	}
 	key := s.partKey(p)
 	reply, err := s.rdb.Eval(ctx, copyScript, []string{key, key, s.keys.Changes(p.Bucket.Board, p.Shard)},
 		int64(behind.Composite), int64(behind.User), 0, n+1).Slice()
 	if err != nil {
 		return nil, "", models.Unavailable("copy a part of a board", err)
 	}
-	if len(reply) != 5 {
-		return fail(fmt.Errorf("unexpected reply %v", reply))
-	}
-	w, err := parseShardWindow(reply[:4])
+	w, err := parseShardWindow(reply)
 	if err != nil {
-		return fail(err)
+		return nil, "", fmt.Errorf("copy a part of %s %s: %w", p.Bucket.Board, p.Bucket.Name, err)
 	}
-	newest, ok := reply[4].(string)
-	if !ok {
-		return fail(fmt.Errorf("unexpected id %v", reply[4]))
-	}
-	return w.behind(behind, n), newest, nil
+	return w.behind(behind, n), reply[4].(string), nil
 }
 
 // copyRowsScript reads entries of one shard, and the id of the newest entry of its change
@@ -66,30 +57,17 @@ return {redis.call('ZMSCORE', KEYS[1], unpack(ARGV)), newest and newest[1] or ''
 func (s *Store) CopyRows(
 	ctx context.Context, p models.BoardPart, users []models.RowID,
 ) (entries []models.Entry, newest string, err error) {
-	members := make([]any, len(users))
-	for i, user := range users {
-		members[i] = int64(user)
-	}
+	members := column.Of(users, func(user models.RowID) any { return int64(user) })
 	reply, err := s.rdb.Eval(ctx, copyRowsScript, []string{s.partKey(p), s.keys.Changes(p.Bucket.Board, p.Shard)}, members...).Slice()
 	if err != nil {
 		return nil, "", models.Unavailable("copy entries of a board", err)
 	}
-	composites, ok1 := reply[0].([]any)
-	newest, ok2 := reply[1].(string)
-	if !ok1 || !ok2 || len(composites) != len(users) {
-		return nil, "", fmt.Errorf("copy entries of %s %s: unexpected reply %v", p.Bucket.Board, p.Bucket.Name, reply)
-	}
-	for i, text := range composites {
-		if text == nil {
-			continue
+	for i, text := range reply[0].([]any) {
+		if text != nil {
+			entries = append(entries, models.Entry{User: users[i], Composite: parseComposite(text)})
 		}
-		entry, err := parseEntry(users[i].String(), text)
-		if err != nil {
-			return nil, "", err
-		}
-		entries = append(entries, entry)
 	}
-	return entries, newest, nil
+	return entries, reply[1].(string), nil
 }
 
 // behind returns the first n entries of a window around a position that rank behind it.

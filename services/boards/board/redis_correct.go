@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/internal/column"
 	"stepboard/internal/failpoint"
 	"stepboard/models"
 )
@@ -26,18 +27,13 @@ func (s *Store) Reported(
 	ctx context.Context, bucket *models.Bucket, users []models.RowID,
 ) ([]models.Composite, error) {
 	pipe := s.rdb.Pipeline()
-	cmds := make([]*redis.FloatSliceCmd, len(users))
-	for i, user := range users {
-		cmds[i] = pipe.ZMScore(ctx, s.keys.Reported(bucket, bucket.Shard(user)), user.String())
-	}
+	cmds := column.Of(users, func(user models.RowID) *redis.FloatSliceCmd {
+		return pipe.ZMScore(ctx, s.keys.Reported(bucket, bucket.Shard(user)), user.String())
+	})
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, models.Unavailable("read reported scores", err)
 	}
-	composites := make([]models.Composite, len(users))
-	for i, cmd := range cmds {
-		composites[i] = models.Composite(cmd.Val()[0])
-	}
-	return composites, nil
+	return column.Of(cmds, func(cmd *redis.FloatSliceCmd) models.Composite { return models.Composite(cmd.Val()[0]) }), nil
 }
 
 // correctScript puts the entries of corrections that hold on the Board of a shard, and
@@ -154,11 +150,7 @@ func (s *Store) Correct(ctx context.Context, entries []models.CorrectedEntry) (c
 	}
 	failpoint.Hit("corrections.applied")
 	for _, cmd := range cmds {
-		n, err := cmd.(*redis.Cmd).Int64()
-		if err != nil {
-			return changed, models.Unavailable("apply corrections", err)
-		}
-		changed += n
+		changed += cmd.(*redis.Cmd).Val().(int64)
 	}
 	return changed, nil
 }
@@ -191,11 +183,7 @@ func groupByShard(entries []models.CorrectedEntry) []*correctedShard {
 // readCorrected queues the commands that read the entries of a shard.
 func (s *Store) readCorrected(ctx context.Context, pipe redis.Pipeliner, sh *correctedShard) {
 	read := func(key string, entries ...models.CorrectedEntry) *redis.FloatSliceCmd {
-		members := make([]string, len(entries))
-		for i, e := range entries {
-			members[i] = e.User.String()
-		}
-		return pipe.ZMScore(ctx, key, members...)
+		return pipe.ZMScore(ctx, key, column.Of(entries, func(e models.CorrectedEntry) string { return e.User.String() })...)
 	}
 	sh.board = read(s.keys.Board(sh.bucket, sh.shard), slices.Concat(sh.held, sh.lifted)...)
 	if len(sh.lifted) > 0 {

@@ -53,7 +53,7 @@ func (s *Store) partKey(p models.BoardPart) string {
 // An entry that does not change is returned by one of the calls that go on behind the
 // last entry. One round trip, O(log N + n).
 func (s *Store) ReadPart(ctx context.Context, p models.BoardPart, behind models.Entry, n int) ([]models.Entry, error) {
-	reply, err := s.rdb.Eval(ctx, windowScript, []string{s.partKey(p)}, int64(behind.Composite), int64(behind.User), 0, n+1).Result()
+	reply, err := s.rdb.Eval(ctx, windowScript, []string{s.partKey(p)}, int64(behind.Composite), int64(behind.User), 0, n+1).Slice()
 	if err != nil {
 		return nil, models.Unavailable("read a part of a board", err)
 	}
@@ -64,6 +64,22 @@ func (s *Store) ReadPart(ctx context.Context, p models.BoardPart, behind models.
 	return w.behind(behind, n), nil
 }
 
+// lowerEntries begins the scripts that lower: of ARGV from the second on it replaces the entries of
+// the key `part` that still have the given composites, and lists their members.
+const lowerEntries = `
+local members = {}
+for i = 2, #ARGV, 3 do
+  if tonumber(redis.call('ZSCORE', part, ARGV[i]) or 0) == tonumber(ARGV[i + 1]) then
+    if ARGV[i + 2] == '0' then
+      redis.call('ZREM', part, ARGV[i])
+    else
+      redis.call('ZADD', part, ARGV[i + 2], ARGV[i])
+    end
+    members[#members + 1] = ARGV[i]
+  end
+end
+`
+
 // lowerScript replaces entries of a bucket without a window that still have the
 // given composites, and writes a change to the stream of the shard if one is given.
 //
@@ -71,22 +87,11 @@ func (s *Store) ReadPart(ctx context.Context, p models.BoardPart, behind models.
 //	ARGV    the change, or "" if the bucket has no change stream; [member, its
 //	        composite, the new composite or 0, …]
 //	result  how many entries were replaced or removed
-const lowerScript = `
-local lowered = 0
-for i = 2, #ARGV, 3 do
-  if tonumber(redis.call('ZSCORE', KEYS[1], ARGV[i]) or 0) == tonumber(ARGV[i + 1]) then
-    if ARGV[i + 2] == '0' then
-      redis.call('ZREM', KEYS[1], ARGV[i])
-    else
-      redis.call('ZADD', KEYS[1], ARGV[i + 2], ARGV[i])
-    end
-    lowered = lowered + 1
-  end
-end
-if lowered > 0 and ARGV[1] ~= '' then
+const lowerScript = `local part = KEYS[1]` + lowerEntries + `
+if #members > 0 and ARGV[1] ~= '' then
   redis.call('XADD', KEYS[2], 'NOMKSTREAM', '*', 'c', ARGV[1])
 end
-return lowered
+return #members
 `
 
 // lowerHourScript replaces users' totals of one hour that still have the given
@@ -97,32 +102,12 @@ return lowered
 //	result  how many totals were replaced or removed
 //
 // It builds the keys of the other hours from BoardHours, as the other scripts do.
-const lowerHourScript = `
-local unit = tonumber(ARGV[1])
-local members = {}
-for i = 2, #ARGV, 3 do
-  if tonumber(redis.call('ZSCORE', KEYS[3], ARGV[i]) or 0) == tonumber(ARGV[i + 1]) then
-    if ARGV[i + 2] == '0' then
-      redis.call('ZREM', KEYS[3], ARGV[i])
-    else
-      redis.call('ZADD', KEYS[3], ARGV[i + 2], ARGV[i])
-    end
-    members[#members + 1] = ARGV[i]
-  end
-end
+const lowerHourScript = `local part = KEYS[3]` + lowerEntries + `
 if #members == 0 then
   return 0
 end
-local points, times = {}, {}
-for _, hour in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do
-  for i, total in ipairs(redis.call('ZMSCORE', KEYS[1] .. ':' .. hour, unpack(members))) do
-    if total then
-      total = tonumber(total)
-      points[i] = (points[i] or 0) + (total - total % unit)
-      times[i] = math.min(times[i] or unit, total % unit)
-    end
-  end
-end
+local unit = tonumber(ARGV[1])
+` + sumHours + `
 for i, member in ipairs(members) do
   if points[i] then
     redis.call('ZADD', KEYS[1], string.format('%.0f', points[i] + times[i]), member)

@@ -3,7 +3,6 @@ package board
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -89,10 +88,8 @@ func (s *Store) addShards(
 	others := s.rdb.Pipeline()
 	elsewhere := make([][]*redis.Cmd, len(buckets))
 	for i, b := range buckets {
-		var err error
-		if positions[i], err = parsePosition(own[i].Val()); err != nil {
-			return nil, fmt.Errorf("read position in %s %s: %w", b.Board, b.Name, err)
-		}
+		fields := own[i].Val().([]any)
+		positions[i] = Position{Composite: parseComposite(fields[0]), Rank: fields[1].(int64), Total: fields[2].(int64)}
 		at := models.Entry{User: user, Composite: positions[i].Composite}
 		if at.Composite == 0 {
 			at = Top
@@ -112,7 +109,7 @@ func (s *Store) addShards(
 	}
 	for i, b := range buckets {
 		for _, cmd := range elsewhere[i] {
-			part, err := parseShardWindow(cmd.Val())
+			part, err := parseShardWindow(cmd.Val().([]any))
 			if err != nil {
 				return nil, fmt.Errorf("read position in %s %s: %w", b.Board, b.Name, err)
 			}
@@ -121,22 +118,6 @@ func (s *Store) addShards(
 		}
 	}
 	return positions, nil
-}
-
-// parsePosition parses the result of positionScript.
-func parsePosition(reply any) (Position, error) {
-	fields, ok := reply.([]any)
-	if !ok || len(fields) != 3 {
-		return Position{}, fmt.Errorf("unexpected reply %v", reply)
-	}
-	text, ok1 := fields[0].(string)
-	rank, ok2 := fields[1].(int64)
-	total, ok3 := fields[2].(int64)
-	composite, err := strconv.ParseFloat(text, 64)
-	if !ok1 || !ok2 || !ok3 || err != nil {
-		return Position{}, fmt.Errorf("unexpected reply %v", reply)
-	}
-	return Position{Composite: models.Composite(composite), Rank: rank, Total: total}, nil
 }
 
 // countScript counts the entries of one shard.
@@ -165,11 +146,7 @@ func (s *Store) Counts(ctx context.Context, buckets []*models.Bucket) ([]int64, 
 	}
 	for i, shards := range cmds {
 		for _, cmd := range shards {
-			n, err := cmd.Int64()
-			if err != nil {
-				return nil, fmt.Errorf("count the entries of %s %s: %w", buckets[i].Board, buckets[i].Name, err)
-			}
-			counts[i] += n
+			counts[i] += cmd.Val().(int64)
 		}
 	}
 	return counts, nil

@@ -6,6 +6,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"stepboard/internal/column"
 	"stepboard/internal/lists"
 	"stepboard/models"
 )
@@ -53,10 +54,7 @@ func (h *HotScores) add(ctx context.Context, entries []hotEntry) error {
 	n := min(moveEach*len(entries), len(b.moving))
 	err := h.transact(ctx, func(tx *gorm.DB) error {
 		err := eachBucket(entries, func(bucket bucketKey, entries []hotEntry) error {
-			raised := make([]models.Entry, len(entries))
-			for i, e := range entries {
-				raised[i] = e.Entry
-			}
+			raised := column.Of(entries, func(e hotEntry) models.Entry { return e.Entry })
 			return tx.Exec(`INSERT INTO hot_batches (board, raises) VALUES (?, ?)`, bucket.board, encodeRaised(bucket.name, raised)).Error
 		})
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"stepboard/internal/column"
 	"stepboard/internal/failpoint"
 	"stepboard/internal/lists"
 	"stepboard/models"
@@ -168,10 +169,7 @@ func (h *HotScores) remove(ctx context.Context, bucket *models.Bucket, users []m
 // ForgetHot deletes from HotScores what the archive has stored of a bucket. The entries are in the
 // order of users; the one of a user who has reported more meanwhile stays. One statement.
 func ForgetHot(db *gorm.DB, bucket *models.Bucket, stored []models.Entry) error {
-	pairs := make([][2]int64, len(stored))
-	for i, e := range stored {
-		pairs[i] = [2]int64{int64(e.User), int64(e.Composite)}
-	}
+	pairs := column.Of(stored, func(e models.Entry) [2]int64 { return [2]int64{int64(e.User), int64(e.Composite)} })
 	err := db.Exec(`DELETE FROM hot_scores WHERE board = ? AND bucket = ? AND user_id >= ? AND user_id <= ? AND (user_id, composite) IN (SELECT a, b FROM ?)`,
 		bucket.Board, bucket.Name, pairs[0][0], pairs[len(pairs)-1][0], lists.Pairs(db, pairs)).Error
 	return models.Wrap("delete archived entries", err)
@@ -259,9 +257,5 @@ func (h *HotScores) CopyTo(ctx context.Context, to Entries, progress func(scores
 
 // raisesOf returns the raises of entries.
 func raisesOf(bucket *models.Bucket, entries []models.Entry) []models.Raise {
-	raises := make([]models.Raise, len(entries))
-	for i, e := range entries {
-		raises[i] = models.Raise{Bucket: bucket, Entry: e}
-	}
-	return raises
+	return column.Of(entries, func(e models.Entry) models.Raise { return models.Raise{Bucket: bucket, Entry: e} })
 }
