@@ -394,11 +394,9 @@ func (s *Service) executeRun(ctx context.Context, bucket *models.Bucket, run *mo
 	if err := s.store.storage.ensurePartition(ctx, bucket.Day); err != nil {
 		return nil, err
 	}
-	report, stop := s.store.reportProgress(ctx, *run)
-	defer stop()
 	m := &move{bucket: bucket, run: run.Run, progressEvery: s.progressEvery, progress: func(moved int64) {
 		progress(moved)
-		report(moved)
+		s.store.storeProgress(ctx, run, moved)
 	}}
 	if bucket.FromLedger || s.hot == nil {
 		return nil, s.storeRun(ctx, m, run)

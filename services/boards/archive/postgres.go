@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"gorm.io/gorm"
 
+	"stepboard/internal/column"
 	"stepboard/internal/failpoint"
 	"stepboard/internal/lists"
 	"stepboard/models"
@@ -29,26 +30,6 @@ type postgres struct {
 
 // postgresUserText is the row id of row s as text, which orders equal entries.
 const postgresUserText = `s.user_id::text COLLATE "C"`
-
-// storeProgress implements storage. It uses a connection of its own, because the
-// run's transaction is not visible until it commits. It stores nothing while every
-// connection of the pool is in use.
-func (p *postgres) storeProgress(ctx context.Context, run *models.ArchiveRun, moved int64) {
-	if stat := p.pool.Stat(); stat.AcquiredConns() >= stat.MaxConns() {
-		return
-	}
-	conn, err := p.pool.Acquire(ctx)
-	if err != nil {
-		return
-	}
-	defer conn.Release()
-	// To cancel a statement costs its connection, so the end of ctx does not.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), progressTimeout)
-	defer cancel()
-	// Nothing but the displayed progress depends on it.
-	_, _ = conn.Exec(ctx, `UPDATE board_archives SET moved = $4 WHERE board = $1 AND bucket = $2 AND run = $3 AND state = 'running'`,
-		run.Board, run.Bucket, run.Run, moved)
-}
 
 // partition returns the name of a month's partition of archived_scores.
 func partition(month time.Time) string { return "archived_scores_" + month.Format("200601") }
@@ -395,10 +376,8 @@ func (p *postgres) sums(
 	ctx context.Context, boardName string, users []Viewed, from, to models.Date,
 ) (days []SpanDay, sums map[models.RowID]models.Sum, err error) {
 	users = slices.SortedFunc(slices.Values(users), func(a, b Viewed) int { return cmp.Compare(a.User, b.User) })
-	ids, after := make([]int64, len(users)), make([]time.Time, len(users))
-	for i, u := range users {
-		ids[i], after[i] = int64(u.User), u.After
-	}
+	ids := column.Of(users, func(u Viewed) int64 { return int64(u.User) })
+	after := column.Of(users, func(u Viewed) time.Time { return u.After })
 	var (
 		day               SpanDay
 		user              models.RowID

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"gorm.io/gorm"
 
+	"stepboard/internal/lists"
 	"stepboard/models"
 	"stepboard/services/boards/score"
 )
@@ -50,13 +51,9 @@ func Copy(ctx context.Context, from *gorm.DB, to *pgxpool.Pool, bucket *models.B
 }
 
 // counted returns what the latest complete run of a bucket has counted.
-func counted(db *gorm.DB, bucket *models.Bucket) (t totals, err error) {
-	var run models.ArchiveRun
-	err = db.Where("board = ? AND bucket = ? AND state = ?", bucket.Board, bucket.Name, models.ArchiveComplete).
-		Order("run DESC").Take(&run).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return t, errNoRun
-	}
+func counted(db *gorm.DB, bucket *models.Bucket) (totals, error) {
+	run, err := lists.Take[models.ArchiveRun](db.Where("board = ? AND bucket = ? AND state = ?", bucket.Board, bucket.Name, models.ArchiveComplete).
+		Order("run DESC"), errNoRun)
 	return totals{rows: run.Entries, pointsSum: run.PointsSum, hash: run.Hash}, err
 }
 

@@ -69,7 +69,7 @@ func TestConcurrentRunsWithASmallPool(t *testing.T) {
 		}
 		once.Do(func() { close(allTaken) })
 	}
-	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: small.Gorm, Pool: small.Pool}), archive.FromRedis(&gatedStore{f.inRedis(), gate}, nil), f.leases, env.Clock.Now, env.Log)
+	s := archive.New(archive.NewStore(archive.StoreOptions{Runs: small.Gorm, Pool: small.Pool, Reads: env.Gorm}), archive.FromRedis(&gatedStore{f.inRedis(), gate}, nil), f.leases, env.Clock.Now, env.Log)
 	defer s.Close()
 	s.SetLimits(100, time.Hour)
 	ended := make(chan error, len(buckets))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"stepboard/internal/column"
 	"stepboard/models"
 )
 
@@ -33,9 +34,5 @@ func (s *Service) Sums(
 	if err != nil {
 		return nil, nil, models.Unavailable("add up archived scores", err)
 	}
-	sums = make([]models.Sum, len(users))
-	for i, u := range users {
-		sums[i] = byUser[u.User]
-	}
-	return days, sums, nil
+	return days, column.Of(users, func(u Viewed) models.Sum { return byUser[u.User] }), nil
 }

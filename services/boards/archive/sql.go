@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/lists"
 	"stepboard/models"
 	"stepboard/services/boards/score"
 	"stepboard/services/platform/cursor"
@@ -38,8 +39,8 @@ type StoreOptions struct {
 	// Postgres, otherwise nil.
 	Runs *gorm.DB
 	Pool *pgxpool.Pool
-	// Reads is the database for callers who wait for an answer, and Reports for those who ask
-	// for histories and sums of many days. nil: Runs.
+	// Reads is the database for callers who wait for an answer, and for the progress of runs, and Reports for those who
+	// ask for histories and sums of many days. nil: Runs.
 	Reads, Reports *gorm.DB
 	// Outbox takes the results of buckets; nil: nobody hears of them.
 	Outbox *outcomes.Outbox
@@ -85,9 +86,6 @@ type runStorage interface {
 	// in the transaction in which readers begin to see the rows. On errors, too, moved is the
 	// number of entries read.
 	store(ctx context.Context, m *move, complete completion) (moved int64, stored totals, err error)
-	// storeProgress stores how many entries a run has read so far. It returns when
-	// ctx ends, unless its statement is under way, and ignores errors.
-	storeProgress(ctx context.Context, run *models.ArchiveRun, moved int64)
 	// runsUnderWay returns how many buckets have a run that is storing rows.
 	runsUnderWay(ctx context.Context) (int64, error)
 	// tidy removes what complete runs have moved, and what runs that were cut off have stored.
@@ -128,11 +126,7 @@ func (s *Store) newNobody() models.RowID { return models.NewNobody(s.random) }
 
 // lastRun returns the bucket's latest run, or errNoRun.
 func (s *Store) lastRun(ctx context.Context, boardName, bucket string) (models.ArchiveRun, error) {
-	var run models.ArchiveRun
-	err := s.db.WithContext(ctx).Where("board = ? AND bucket = ?", boardName, bucket).Order("run DESC").Take(&run).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return run, errNoRun
-	}
+	run, err := lists.Take[models.ArchiveRun](s.db.WithContext(ctx).Where("board = ? AND bucket = ?", boardName, bucket).Order("run DESC"), errNoRun)
 	return run, models.Wrap("read runs", err)
 }
 
@@ -146,6 +140,20 @@ func (s *Store) recordRun(ctx context.Context, run *models.ArchiveRun) (bool, er
 		Where:     clause.Where{Exprs: []clause.Expression{clause.Neq{Column: clause.Column{Table: run.TableName(), Name: "state"}, Value: models.ArchiveComplete}}},
 	}).Create(run)
 	return result.RowsAffected > 0, models.Wrap("record run", result.Error)
+}
+
+// progressTimeout bounds how long a run waits until its progress is stored.
+const progressTimeout = time.Second
+
+// storeProgress stores how many entries a run has read so far, and ignores errors: nothing but the displayed progress
+// depends on it. The run holds a connection of another pool, so runs never wait for each other's. To cancel a statement
+// costs its connection, so the end of ctx does not.
+func (s *Store) storeProgress(ctx context.Context, run *models.ArchiveRun, moved int64) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), progressTimeout)
+	defer cancel()
+	s.reads.WithContext(ctx).Model(&models.ArchiveRun{}).
+		Where("board = ? AND bucket = ? AND run = ? AND state = ?", run.Board, run.Bucket, run.Run, models.ArchiveRunning).
+		Update("moved", moved)
 }
 
 // recordFailure records why a run has failed, unless it has committed after all.
@@ -233,12 +241,8 @@ func (s *Service) Runs(ctx context.Context, q RunsQuery) ([]ListedRun, error) {
 	db := s.store.reads.WithContext(ctx).Table("board_archives AS a").
 		Select(`a.id, a.board, a.bucket, a.run, a.shards, a.state, a.attempts, a.moved, a.entries, a.score_sum, a.hash, a.started_at, a.finished_at,
 			a.error, b.score_order, b.max_score`).
-		Joins("LEFT JOIN board_buckets b ON b.board = a.board AND b.bucket = a.bucket")
-	for _, filter := range [][2]string{{"a.board", q.Board}, {"a.bucket", q.Bucket}, {"a.state", string(q.State)}} {
-		if filter[1] != "" {
-			db = db.Where(filter[0]+" = ?", filter[1])
-		}
-	}
+		Joins("LEFT JOIN board_buckets b ON b.board = a.board AND b.bucket = a.bucket").
+		Where(&models.ArchiveRun{Board: q.Board, Bucket: q.Bucket, State: q.State})
 	type row struct {
 		ListedRun
 		ScoreOrder models.Order

@@ -93,11 +93,11 @@ func (s *Store) addResult(tx *gorm.DB, bucket *models.Bucket, stored totals) err
 	if err != nil {
 		return fmt.Errorf("read the first entries: %w", err)
 	}
-	result := results.Result{Total: stored.rows, PointsSum: stored.pointsSum, Top: []results.Entry{}}
+	result := results.Result{Total: stored.rows, ScoreSum: bucket.ScoreSum(stored.rows, stored.pointsSum), Top: []results.TopEntry{}}
 	for _, r := range first {
 		if r.Composite != 0 {
 			points, reachedAt := score.Of(bucket).Decode(r.Composite)
-			result.Top = append(result.Top, results.Entry{User: r.UserID, Points: points, ReachedAt: reachedAt})
+			result.Top = append(result.Top, results.TopEntry{User: r.UserID, Score: bucket.Score(points), ReachedAt: reachedAt})
 		}
 	}
 	return results.Add(s.outbox, tx, bucket, result)

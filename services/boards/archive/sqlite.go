@@ -8,6 +8,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"stepboard/internal/column"
 	"stepboard/internal/lists"
 	"stepboard/models"
 	"stepboard/services/boards/score"
@@ -37,12 +38,6 @@ const sqliteUserText = `CAST(s.user_id AS TEXT)`
 // currentVersion is the condition of the version that readers see. Its parameters are board and
 // bucket.
 const currentVersion = `v.board = @board AND v.bucket = @bucket AND v.state = 'current'`
-
-func (s *sqlite) storeProgress(ctx context.Context, run *models.ArchiveRun, moved int64) {
-	s.db.WithContext(ctx).Model(&models.ArchiveRun{}).
-		Where("board = ? AND bucket = ? AND run = ? AND state = ?", run.Board, run.Bucket, run.Run, models.ArchiveRunning).
-		Update("moved", moved)
-}
 
 // ensurePartition implements storage. One table holds every day.
 func (s *sqlite) ensurePartition(context.Context, models.Date) error { return nil }
@@ -83,10 +78,7 @@ func (s *sqlite) stored(ctx context.Context, raises []models.Raise) ([]models.Co
 	}
 	stored := make([]models.Composite, len(raises))
 	for bucket, at := range positions {
-		users := make([]models.RowID, len(at))
-		for i, position := range at {
-			users[i] = raises[position].User
-		}
+		users := column.Of(at, func(position int) models.RowID { return raises[position].User })
 		composites, err := s.composites(ctx, bucket, users)
 		if err != nil {
 			return nil, err

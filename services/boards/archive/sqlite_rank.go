@@ -7,6 +7,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"stepboard/internal/column"
 	"stepboard/internal/failpoint"
 	"stepboard/internal/lists"
 	"stepboard/models"
@@ -97,10 +98,7 @@ func (b *build) writeRanks(window []models.Entry, first int64) error {
 	for i, e := range window {
 		byRank[i] = [2]int64{first + int64(i), int64(e.User)}
 	}
-	byUser := make([][2]int64, len(window))
-	for i, r := range byRank {
-		byUser[i] = [2]int64{r[1], r[0]}
-	}
+	byUser := column.Of(byRank, func(r [2]int64) [2]int64 { return [2]int64{r[1], r[0]} })
 	slices.SortFunc(byUser, func(a, b [2]int64) int { return cmp.Compare(a[0], b[0]) })
 	for from := 0; from < len(window); from += b.sizes.chunk {
 		to := min(from+b.sizes.chunk, len(window))

@@ -58,46 +58,26 @@ func hash64(value, seed int64) int64 {
 		a, b, c = mix(a, b, c)
 	}
 	a += low
-	_, b, c = final(a, b, c)
+	b, c = final(a, b, c)
 	return int64(uint64(b)<<32 | uint64(c))
 }
 
+// mix and final are those of lookup3. Behind each round the three numbers change their places.
 func mix(a, b, c uint32) (uint32, uint32, uint32) {
-	a -= c
-	a ^= bits.RotateLeft32(c, 4)
-	c += b
-	b -= a
-	b ^= bits.RotateLeft32(a, 6)
-	a += c
-	c -= b
-	c ^= bits.RotateLeft32(b, 8)
-	b += a
-	a -= c
-	a ^= bits.RotateLeft32(c, 16)
-	c += b
-	b -= a
-	b ^= bits.RotateLeft32(a, 19)
-	a += c
-	c -= b
-	c ^= bits.RotateLeft32(b, 4)
-	b += a
+	for _, by := range [...]int{4, 6, 8, 16, 19, 4} {
+		a -= c
+		a ^= bits.RotateLeft32(c, by)
+		c += b
+		a, b, c = b, c, a
+	}
 	return a, b, c
 }
 
-func final(a, b, c uint32) (uint32, uint32, uint32) {
-	c ^= b
-	c -= bits.RotateLeft32(b, 14)
-	a ^= c
-	a -= bits.RotateLeft32(c, 11)
-	b ^= a
-	b -= bits.RotateLeft32(a, 25)
-	c ^= b
-	c -= bits.RotateLeft32(b, 16)
-	a ^= c
-	a -= bits.RotateLeft32(c, 4)
-	b ^= a
-	b -= bits.RotateLeft32(a, 14)
-	c ^= b
-	c -= bits.RotateLeft32(b, 24)
-	return a, b, c
+func final(a, b, c uint32) (uint32, uint32) {
+	for _, by := range [...]int{14, 11, 25, 16, 4, 14, 24} {
+		c ^= b
+		c -= bits.RotateLeft32(b, by)
+		a, b, c = b, c, a
+	}
+	return a, b // seven rounds later, b and c
 }

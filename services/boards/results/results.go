@@ -16,17 +16,16 @@ const TopEntries = 100
 
 // Result is the final result of a day or an event.
 type Result struct {
-	// Total is the number of entries, and PointsSum the sum of their points.
-	Total     int64
-	PointsSum models.Points `json:"ScoreSum"`
+	// Total is the number of entries, and ScoreSum the sum of their scores.
+	Total, ScoreSum int64
 	// Top holds the first entries, at most TopEntries, best first.
-	Top []Entry
+	Top []TopEntry
 }
 
-// Entry is one of the first entries of a result; its rank is its position.
-type Entry struct {
+// TopEntry is one of the first entries of a result; its rank is its position.
+type TopEntry struct {
 	User      models.RowID     `json:"user"`
-	Points    models.Points    `json:"score"`
+	Score     int64            `json:"score"`
 	ReachedAt models.Timestamp `json:"reached_at"`
 }
 

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // The hashes of results that were written before are those of the same JSON.
 func TestHashedResult(t *testing.T) {
 	t.Parallel()
-	result := results.Result{Total: 1, PointsSum: 60, Top: []results.Entry{{User: 7, Points: 60, ReachedAt: models.TimestampOf(testenv.Noon)}}}
+	result := results.Result{Total: 1, ScoreSum: 60, Top: []results.TopEntry{{User: 7, Score: 60, ReachedAt: models.TimestampOf(testenv.Noon)}}}
 	const want = `{"Total":1,"ScoreSum":60,"Top":[{"user":7,"score":60,"reached_at":"2026-11-20T13:00:00.000Z"}]}`
 	if got := testenv.Must(json.Marshal(result)); string(got) != want {
 		t.Errorf("hashed is %s, want %s", got, want)
@@ -30,8 +30,8 @@ func TestRevisions(t *testing.T) {
 	t.Parallel()
 	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
 		outbox := outcomes.NewOutbox([]outcomes.Target{{URL: "https://example.com"}}, env.Clock.Now)
-		result := results.Result{Total: 1, PointsSum: 60, Top: []results.Entry{
-			{User: 7, Points: 60, ReachedAt: models.TimestampOf(testenv.Noon)},
+		result := results.Result{Total: 1, ScoreSum: 60, Top: []results.TopEntry{
+			{User: 7, Score: 60, ReachedAt: models.TimestampOf(testenv.Noon)},
 		}}
 		add := func() {
 			t.Helper()
@@ -41,7 +41,7 @@ func TestRevisions(t *testing.T) {
 		}
 		add()
 		add()
-		result.PointsSum = 61
+		result.ScoreSum = 61
 		add()
 		const top = `"top":[{"user":7,"score":60,"reached_at":"2026-11-20T13:00:00.000Z"}]}`
 		want := []string{

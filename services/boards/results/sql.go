@@ -30,13 +30,7 @@ func Add(outbox *outcomes.Outbox, tx *gorm.DB, bucket *models.Bucket, r Result) 
 	if revision == 0 { // the same was written before
 		return nil
 	}
-	p := Final{
-		Board: bucket.Board, Kind: models.KindDaily, Revision: revision, Total: r.Total, ScoreSum: bucket.ScoreSum(r.Total, r.PointsSum),
-		Top: make([]TopEntry, len(r.Top)),
-	}
-	for i, e := range r.Top {
-		p.Top[i] = TopEntry{User: e.User, Score: bucket.Score(e.Points), ReachedAt: e.ReachedAt}
-	}
+	p := Final{Board: bucket.Board, Kind: models.KindDaily, Revision: revision, Total: r.Total, ScoreSum: r.ScoreSum, Top: r.Top}
 	if bucket.FromLedger {
 		p.Kind = models.KindEvent
 	} else {

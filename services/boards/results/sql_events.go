@@ -88,10 +88,10 @@ func eventResult(tx *gorm.DB, bucket *models.Bucket) (Result, error) {
 		ORDER BY score DESC, reached_at, `+userText(tx)+` DESC LIMIT @top`, map[string]any{
 		"board": bucket.Board, "bucket": bucket.Name, "top": TopEntries,
 	}).Scan(&rows).Error
-	result := Result{Top: []Entry{}}
+	result := Result{Top: []TopEntry{}}
 	for _, row := range rows {
-		result.Total, result.PointsSum = row.Total, row.PointsSum
-		result.Top = append(result.Top, Entry{User: row.UserID, Points: row.Points, ReachedAt: models.TimestampOf(row.ReachedAt)})
+		result.Total, result.ScoreSum = row.Total, bucket.ScoreSum(row.Total, row.PointsSum)
+		result.Top = append(result.Top, TopEntry{User: row.UserID, Score: bucket.Score(row.Points), ReachedAt: models.TimestampOf(row.ReachedAt)})
 	}
 	return result, err
 }

@@ -19,13 +19,6 @@ type Final struct {
 	Top      []TopEntry `json:"top"`
 }
 
-// TopEntry is an Entry with its score.
-type TopEntry struct {
-	User      models.RowID     `json:"user"`
-	Score     int64            `json:"score"`
-	ReachedAt models.Timestamp `json:"reached_at"`
-}
-
 type finalData struct {
 	*Final
 	Top []topLine `json:"top"`
