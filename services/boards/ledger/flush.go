@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"stepboard/internal/column"
 	"stepboard/internal/failpoint"
 	"stepboard/models"
 )
@@ -46,11 +47,7 @@ func (s *Service) countAll(ctx context.Context, items []*pending, probe bool) (e
 }
 
 func incrementsOf(items []*pending) []*increment {
-	increments := make([]*increment, len(items))
-	for i, p := range items {
-		increments[i] = &p.increment
-	}
-	return increments
+	return column.Of(items, func(p *pending) *increment { return &p.increment })
 }
 
 // deliver gives the increments their results. The error of those that were left
@@ -66,11 +63,15 @@ func (s *Service) deliver(items []*pending, out outcome) []error {
 			busy = append(busy, p.user())
 		case Applied:
 			ready = append(ready, p.user())
-		case Duplicate, Rejected:
+			s.stats.Applied.Add(1)
+		case Duplicate:
+			s.stats.Duplicates.Add(1)
+		case Rejected:
+			s.stats.Rejected.Add(1)
 		}
 	}
 	s.locks.update(busy, ready)
-	s.stats.count(out.results)
+	s.stats.Flushes.Add(1)
 	return errs
 }
 

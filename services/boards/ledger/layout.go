@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"stepboard/internal/column"
 	"stepboard/models"
 )
 
@@ -181,10 +182,7 @@ func (b *layoutBuilder) total(key totalKey, bucket *models.Bucket, sumRow bool) 
 // sums returns the score of each window, in the order of l.windows, from the
 // balances of all totals and the sums of l.summed.
 func (l *layout) sums(totals []balance, summed []int64) []int64 {
-	sums := make([]int64, len(l.windows))
-	for i, w := range l.windows {
-		sums[i] = totals[w.total.index].score
-	}
+	sums := column.Of(l.windows, func(w *window) int64 { return totals[w.total.index].score })
 	for i, w := range l.summed {
 		sums[w.index] = summed[i]
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -122,20 +123,6 @@ type Stats struct {
 	// Locked counts the increments that had to wait because another transaction
 	// had locked rows of their user.
 	Locked atomic.Int64
-}
-
-func (s *Stats) count(results []Result) {
-	for _, r := range results {
-		switch r.Status {
-		case Applied:
-			s.Applied.Add(1)
-		case Duplicate:
-			s.Duplicates.Add(1)
-		case Rejected:
-			s.Rejected.Add(1)
-		}
-	}
-	s.Flushes.Add(1)
 }
 
 // Stats returns the counters of this process.
@@ -273,15 +260,7 @@ func (i Increment) check(bucket *models.Bucket) *models.Error {
 }
 
 func validEventID(id string) bool {
-	if len(id) < 1 || len(id) > 64 {
-		return false
-	}
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] > '~' {
-			return false
-		}
-	}
-	return true
+	return len(id) >= 1 && len(id) <= 64 && !strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' })
 }
 
 // Waiting returns the number of calls that wait for their transaction.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"stepboard/internal/column"
 	"stepboard/models"
 )
 
@@ -60,10 +61,7 @@ func (i *increment) key() eventKey { return eventKey{i.board, i.EventID} }
 
 // eventKeys returns the keys of the increments, each once and in order.
 func eventKeys(increments []*increment) []eventKey {
-	keys := make([]eventKey, len(increments))
-	for i, inc := range increments {
-		keys[i] = inc.key()
-	}
+	keys := column.Of(increments, (*increment).key)
 	slices.SortFunc(keys, func(a, b eventKey) int {
 		return cmp.Or(strings.Compare(a.id, b.id), strings.Compare(a.board, b.board))
 	})
@@ -151,11 +149,7 @@ type addition struct {
 
 // users returns the users whose increments count.
 func (d *decision) users(increments []*increment) []userKey {
-	counting := make([]*increment, len(d.accepted))
-	for n, i := range d.accepted {
-		counting[n] = increments[i]
-	}
-	return usersOf(counting)
+	return usersOf(column.Of(d.accepted, func(i int) *increment { return increments[i] }))
 }
 
 // usersIn returns those of the users whose increments count that are in a set.
@@ -170,11 +164,9 @@ func (d *decision) usersIn(set map[userKey]bool, increments []*increment) []user
 func decide(s state, increments []*increment) decision {
 	d := decision{layout: newLayout(increments, s), results: make([]Result, len(increments)), known: make([]balance, len(increments))}
 	first := make(map[eventKey]int, len(increments))
-	left := make(map[eventKey]bool)       // ids of increments that are left out
-	sums := make([]int64, len(d.windows)) // by window, with the increments before
-	for i, w := range d.windows {
-		sums[i] = s.sums[w.windowKey]
-	}
+	left := make(map[eventKey]bool) // ids of increments that are left out
+	// By window, with the increments before.
+	sums := column.Of(d.windows, func(w *window) int64 { return s.sums[w.windowKey] })
 	for i, inc := range increments {
 		if event, ok := s.known[inc.key()]; ok {
 			same := event.User == inc.row && event.Delta == inc.Amount

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"stepboard/internal/column"
 	"stepboard/models"
 )
 
@@ -107,7 +108,7 @@ const (
 	CROSS JOIN LATERAL (
 		SELECT * FROM score_totals t WHERE t.board = k.board AND t.user_id = k.user_id AND t.total = k.total LIMIT 1) AS t`
 	probeQuery = `
-	SELECT free.yes IS NOT NULL, stored.yes IS NOT NULL
+	SELECT CASE WHEN free.yes THEN 1 WHEN stored.yes THEN 2 ELSE 0 END
 	FROM unnest($1::text[], $2::bigint[], $3::text[]) WITH ORDINALITY AS k (board, user_id, total, n)
 	LEFT JOIN LATERAL (
 		SELECT true AS yes FROM score_totals t
@@ -159,8 +160,8 @@ func (t *postgresTx) read(
 	known := make(map[eventKey]knownEvent)
 	var e knownEvent
 	b := t.batch()
-	boards := column(keys, func(k eventKey) string { return k.board })
-	b.Queue(knownQuery, boards, column(keys, func(k eventKey) string { return k.id })).Query(
+	boards := column.Of(keys, func(k eventKey) string { return k.board })
+	b.Queue(knownQuery, boards, column.Of(keys, func(k eventKey) string { return k.id })).Query(
 		each([]any{&e.Board, &e.EventID, &e.User, &e.Delta, &e.Score, &e.ReachedAt, &e.Total}, func() error {
 			known[eventKey{e.Board, e.EventID}] = e
 			return nil
@@ -251,20 +252,12 @@ var errOrder = errors.New("rows come out of order")
 // probe implements transaction.
 func (t *postgresTx) probe(ctx context.Context, totals []*total) ([]rowState, error) {
 	rows := make([]rowState, len(totals))
-	var isFree, isStored bool
+	var row rowState
 	b := t.batch()
-	b.Queue(probeQuery, keyColumns(totals)...).Query(
-		eachRow(len(totals), []any{&isFree, &isStored}, func(i int) error {
-			switch {
-			case isFree:
-				rows[i] = free
-			case isStored:
-				rows[i] = locked
-			default:
-				rows[i] = absent
-			}
-			return nil
-		}))
+	b.Queue(probeQuery, keyColumns(totals)...).Query(eachRow(len(totals), []any{&row}, func(i int) error {
+		rows[i] = row
+		return nil
+	}))
 	return rows, t.conn.SendBatch(ctx, b).Close()
 }
 
@@ -319,8 +312,8 @@ func queueAdditions(b *pgx.Batch, query string, additions []addition, after []ba
 		points int64
 		at     time.Time
 	)
-	args := append(keyColumns(additions), column(additions, func(a addition) int64 { return a.score }),
-		column(additions, func(a addition) time.Time { return a.reachedAt.Time() }))
+	args := append(keyColumns(additions), column.Of(additions, func(a addition) int64 { return a.score }),
+		column.Of(additions, func(a addition) time.Time { return a.reachedAt.Time() }))
 	b.Queue(query, args...).Query(
 		eachRow(len(additions), []any{&user, &name, &points, &at}, func(i int) error {
 			if additions[i].user != user || additions[i].name != name {
@@ -331,20 +324,11 @@ func queueAdditions(b *pgx.Batch, query string, additions []addition, after []ba
 		}))
 }
 
-// column returns a column of rows.
-func column[Row, T any](rows []Row, of func(Row) T) []T {
-	column := make([]T, len(rows))
-	for i, row := range rows {
-		column[i] = of(row)
-	}
-	return column
-}
-
 // keyColumns returns the columns of the keys of totals: boards, users and names.
 func keyColumns[T keyed](totals []T) []any {
 	return []any{
-		column(totals, func(t T) string { return t.key().board }), column(totals, func(t T) int64 { return int64(t.key().user) }),
-		column(totals, func(t T) string { return t.key().name }),
+		column.Of(totals, func(t T) string { return t.key().board }), column.Of(totals, func(t T) int64 { return int64(t.key().user) }),
+		column.Of(totals, func(t T) string { return t.key().name }),
 	}
 }
 
@@ -355,8 +339,8 @@ func queueWindows(b *pgx.Batch, windows []*window, sums []int64) {
 		return
 	}
 	var sum int64
-	b.Queue(windowQuery, column(windows, func(w *window) string { return w.board }), column(windows, func(w *window) int64 { return int64(w.user) }),
-		column(windows, func(w *window) string { return w.since }), column(windows, func(w *window) string { return w.total.bucket.Name }),
+	b.Queue(windowQuery, column.Of(windows, func(w *window) string { return w.board }), column.Of(windows, func(w *window) int64 { return int64(w.user) }),
+		column.Of(windows, func(w *window) string { return w.since }), column.Of(windows, func(w *window) string { return w.total.bucket.Name }),
 	).Query(eachRow(len(windows), []any{&sum}, func(i int) error {
 		sums[i] = sum
 		return nil
@@ -367,14 +351,14 @@ func queueWindows(b *pgx.Batch, windows []*window, sums []int64) {
 func (t *postgresTx) finish(ctx context.Context, events []models.ScoreEvent) error {
 	b := t.batch()
 	b.Queue(eventsQuery,
-		column(events, func(e models.ScoreEvent) string { return e.Board }),
-		column(events, func(e models.ScoreEvent) string { return e.EventID }),
-		column(events, func(e models.ScoreEvent) string { return e.Total }),
-		column(events, func(e models.ScoreEvent) int64 { return int64(e.User) }),
-		column(events, func(e models.ScoreEvent) int64 { return e.Delta }),
-		column(events, func(e models.ScoreEvent) time.Time { return e.AcceptedAt }),
-		column(events, func(e models.ScoreEvent) int64 { return e.Score }),
-		column(events, func(e models.ScoreEvent) time.Time { return e.ReachedAt }))
+		column.Of(events, func(e models.ScoreEvent) string { return e.Board }),
+		column.Of(events, func(e models.ScoreEvent) string { return e.EventID }),
+		column.Of(events, func(e models.ScoreEvent) string { return e.Total }),
+		column.Of(events, func(e models.ScoreEvent) int64 { return int64(e.User) }),
+		column.Of(events, func(e models.ScoreEvent) int64 { return e.Delta }),
+		column.Of(events, func(e models.ScoreEvent) time.Time { return e.AcceptedAt }),
+		column.Of(events, func(e models.ScoreEvent) int64 { return e.Score }),
+		column.Of(events, func(e models.ScoreEvent) time.Time { return e.ReachedAt }))
 	b.Queue(`COMMIT`).Exec(func(tag pgconn.CommandTag) error {
 		if t.committed = tag.String() == `COMMIT`; !t.committed {
 			return fmt.Errorf("the transaction ended with %s", tag)

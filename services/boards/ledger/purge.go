@@ -17,10 +17,7 @@ import (
 func (r *Reconciler) Purge(ctx context.Context, retain time.Duration) (rows int64, err error) {
 	now := r.Clock()
 	if retain > 0 {
-		rows, err = pause.Chunks(ctx, func(limit int) (int64, error) {
-			return r.Store.deleteIncrements(ctx, now.Add(-retain), limit)
-		})
-		if err != nil {
+		if rows, err = r.Store.deleteIncrements(ctx, now.Add(-retain)); err != nil {
 			return rows, err
 		}
 	}

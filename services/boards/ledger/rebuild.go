@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"stepboard/internal/column"
 	"stepboard/models"
 	"stepboard/services/boards/board"
 )
@@ -81,10 +82,7 @@ func (p *pass) lowerPart(ctx context.Context, part models.BoardPart) (lowered in
 // hides increments that are counted before it is lowered; raiseAll, which follows, raises
 // these totals again.
 func (p *pass) lower(ctx context.Context, part models.BoardPart, entries []models.Entry) (int64, error) {
-	users := make([]models.RowID, len(entries))
-	for i, e := range entries {
-		users[i] = e.User
-	}
+	users := column.Of(entries, func(e models.Entry) models.RowID { return e.User })
 	totals, err := p.Store.totalsOf(ctx, models.TotalRange{Bucket: part.Bucket, Total: part.Total(), Since: part.Total()}, users)
 	if err != nil {
 		return 0, err

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"gorm.io/gorm"
 
+	"stepboard/internal/lists"
 	"stepboard/models"
 )
 
@@ -105,13 +106,11 @@ func (s *Store) recent(ctx context.Context, since time.Time, after totalKey, lim
 	return totals, models.Wrap("read recent totals", err)
 }
 
-// deleteIncrements deletes up to limit of the increments that were accepted
-// before a moment, and returns how many.
-func (s *Store) deleteIncrements(ctx context.Context, before time.Time, limit int) (int64, error) {
-	deleted := s.db.WithContext(ctx).Exec(`
-		DELETE FROM score_events WHERE (board, event_id) IN (
-			SELECT board, event_id FROM score_events WHERE accepted_at < ? LIMIT ?)`, before.UTC(), limit)
-	return deleted.RowsAffected, models.Wrap("delete increments", deleted.Error)
+// deleteIncrements deletes the increments that were accepted before a moment, and returns how many. One statement
+// for each chunk (pause.Chunks).
+func (s *Store) deleteIncrements(ctx context.Context, before time.Time) (int64, error) {
+	deleted, err := lists.Delete(ctx, s.db, "score_events", "board, event_id", "accepted_at < ?", before.UTC())
+	return deleted, models.Wrap("delete increments", err)
 }
 
 // deleteTotals deletes the totals of a range that follow one key, up to another.

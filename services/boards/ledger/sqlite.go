@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/column"
 	"stepboard/internal/lists"
 	"stepboard/models"
 )
@@ -51,10 +52,7 @@ func (t *sqliteTx) read(_ context.Context, keys []eventKey, events []string) (ma
 
 // known returns those of the increments that are stored.
 func (t *sqliteTx) known(keys []eventKey) (map[eventKey]knownEvent, error) {
-	given := make([][2]string, len(keys))
-	for i, k := range keys {
-		given[i] = [2]string{k.board, k.id}
-	}
+	given := column.Of(keys, func(k eventKey) [2]string { return [2]string{k.board, k.id} })
 	query := t.db.Raw(`
 		SELECT e.board, e.event_id, e.user_id, e.delta, e.score, e.reached_at, e.total, coalesce(t.score, 0), t.reached_at
 		FROM json_each(?) k CROSS JOIN score_events e ON e.board = k.value ->> 0 AND e.event_id = k.value ->> 1
@@ -90,11 +88,7 @@ func (t *sqliteTx) lock(_ context.Context, totals []*total, windows []*window) (
 
 // balancesOf returns totals by position, or 0 for those that are not stored.
 func balancesOf[T keyed](db *gorm.DB, totals []T) ([]balance, error) {
-	given := make([][3]any, len(totals))
-	for i, t := range totals {
-		k := t.key()
-		given[i] = [3]any{k.board, int64(k.user), k.name}
-	}
+	given := column.Of(totals, func(t T) [3]any { return [3]any{t.key().board, int64(t.key().user), t.key().name} })
 	query := db.Raw(`
 		SELECT k.key, t.score, t.reached_at FROM json_each(?) k
 		CROSS JOIN score_totals t ON t.board = k.value ->> 0 AND t.user_id = k.value ->> 1 AND t.total = k.value ->> 2`, lists.JSON(given))
@@ -136,10 +130,7 @@ func (t *sqliteTx) sum(windows []*window) ([]int64, error) {
 	if len(windows) == 0 {
 		return nil, nil
 	}
-	given := make([][4]any, len(windows))
-	for i, w := range windows {
-		given[i] = [4]any{w.board, int64(w.user), w.since, w.total.bucket.Name}
-	}
+	given := column.Of(windows, func(w *window) [4]any { return [4]any{w.board, int64(w.user), w.since, w.total.bucket.Name} })
 	var sums []int64
 	err := t.db.Raw(`
 		SELECT coalesce((
