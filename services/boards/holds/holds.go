@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"stepboard/internal/column"
 	"stepboard/internal/failpoint"
 	"stepboard/models"
 	"stepboard/services/boards/archive"
@@ -101,10 +102,7 @@ func (s *Service) firstKept() models.Date {
 
 // complete sets what is not stored of holds.
 func (s *Service) complete(ctx context.Context, list []models.Hold) error {
-	rows := make([]models.RowID, len(list))
-	for i, h := range list {
-		rows[i] = h.Row
-	}
+	rows := column.Of(list, func(h models.Hold) models.RowID { return h.Row })
 	records, err := s.o.Directory.Records(ctx, rows)
 	if err != nil {
 		return err

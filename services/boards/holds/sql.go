@@ -2,14 +2,12 @@ package holds
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"gorm.io/gorm"
 
 	"stepboard/internal/lists"
-	"stepboard/internal/pause"
 	"stepboard/models"
 	"stepboard/services/boards/ingest"
 	"stepboard/services/platform/cursor"
@@ -64,11 +62,9 @@ func (s *Store) list(ctx context.Context, q Query, user models.RowID, from model
 }
 
 // find returns a hold of a day from the given one on, or CodeNotFound.
-func (s *Store) find(ctx context.Context, id int64, from models.Date) (h models.Hold, err error) {
-	err = s.db.WithContext(ctx).Take(&h, "id = ? AND day >= ?", id, from).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return h, models.Errorf(models.CodeNotFound, "there is no held total of this id")
-	}
+func (s *Store) find(ctx context.Context, id int64, from models.Date) (models.Hold, error) {
+	h, err := lists.Take[models.Hold](s.db.WithContext(ctx).Where("id = ? AND day >= ?", id, from),
+		models.Errorf(models.CodeNotFound, "there is no held total of this id"))
 	return h, models.Public("read a held total", err)
 }
 
@@ -129,24 +125,12 @@ func (s *Store) waiting(ctx context.Context, now time.Time, from models.Date) (m
 
 // of returns the hold of a user in a bucket; nil for none. One query.
 func (s *Store) of(ctx context.Context, bucket *models.Bucket, user models.RowID) (*models.Hold, error) {
-	var found []models.Hold
-	err := s.uploads.WithContext(ctx).Where("board = ? AND bucket = ? AND user_id = ?",
-		bucket.Board, bucket.Name, user).Find(&found).Error
-	if err != nil {
-		return nil, models.Unavailable("read a held total", err)
-	}
-	if len(found) == 0 {
-		return nil, nil //nolint:nilnil // most users have none
-	}
-	return &found[0], nil
+	h, err := lists.First[models.Hold](s.uploads.WithContext(ctx).Where("board = ? AND bucket = ? AND user_id = ?", bucket.Board, bucket.Name, user))
+	return h, models.Public("read a held total", err)
 }
 
 // delete deletes the holds for which a condition holds. One statement for each chunk (pause.Chunks).
 func (s *Store) delete(ctx context.Context, condition string, args ...any) (deleted int64, err error) {
-	deleted, err = pause.Chunks(ctx, func(limit int) (int64, error) {
-		result := s.db.WithContext(ctx).Exec(`DELETE FROM held_scores WHERE id IN
-			(SELECT id FROM held_scores WHERE `+condition+` LIMIT ?)`, append(slices.Clone(args), limit)...)
-		return result.RowsAffected, result.Error
-	})
+	deleted, err = lists.Delete(ctx, s.db, "held_scores", "id", condition, args...)
 	return deleted, models.Wrap("delete held totals", err)
 }

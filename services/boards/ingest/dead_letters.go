@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"stepboard/internal/column"
 	"stepboard/models"
 )
 
@@ -139,10 +140,7 @@ func (d *DeadLetters) DeleteSelected(ctx context.Context, q DeadLetterQuery, dry
 	if err != nil || dryRun || len(page) == 0 {
 		return handled, err
 	}
-	ids := make([]int64, len(page))
-	for i, deadLetter := range page {
-		ids[i] = deadLetter.ID
-	}
+	ids := column.Of(page, func(deadLetter models.DeadLetter) int64 { return deadLetter.ID })
 	return handled, d.Store.remove(ctx, ids...)
 }
 

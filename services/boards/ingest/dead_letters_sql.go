@@ -2,13 +2,13 @@ package ingest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/lists"
 	"stepboard/models"
 	"stepboard/services/platform/cursor"
 )
@@ -45,11 +45,8 @@ func (s *DeadLetterStore) list(ctx context.Context, q DeadLetterQuery) ([]models
 
 // find returns one dead letter, or CodeNotFound.
 func (s *DeadLetterStore) find(ctx context.Context, id int64) (models.DeadLetter, error) {
-	var deadLetter models.DeadLetter
-	err := s.db.WithContext(ctx).Take(&deadLetter, "id = ?", id).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return deadLetter, models.Errorf(models.CodeNotFound, "there is no dead letter of this id")
-	}
+	deadLetter, err := lists.Take[models.DeadLetter](s.db.WithContext(ctx).Where("id = ?", id),
+		models.Errorf(models.CodeNotFound, "there is no dead letter of this id"))
 	return deadLetter, models.Public("read a dead letter", err)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"stepboard/internal/column"
 	"stepboard/internal/pause"
 )
 
@@ -207,11 +208,7 @@ func errorsOf(records []*kgo.Record, results kgo.ProduceResults) []error {
 	for _, r := range results {
 		byRecord[r.Record] = r.Err
 	}
-	errs := make([]error, len(records))
-	for i, r := range records {
-		errs[i] = byRecord[r]
-	}
-	return errs
+	return column.Of(records, func(r *kgo.Record) error { return byRecord[r] })
 }
 
 // Close is part of Queue. The consumer leaves the group, so that others take

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 
+	"stepboard/internal/column"
 	"stepboard/models"
 	"stepboard/services/platform/batch"
 )
@@ -77,11 +78,7 @@ func enqueue(q Queue) Store {
 		if len(raises) == 0 {
 			return nil
 		}
-		updates := make([]Update, len(raises))
-		for i, r := range raises {
-			updates[i] = updateOf(r)
-		}
-		errs := q.Append(ctx, updates)
+		errs := q.Append(ctx, column.Of(raises, updateOf))
 		for i, err := range errs {
 			if err != nil {
 				errs[i] = models.Unavailable("append to the queue", err)

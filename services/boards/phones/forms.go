@@ -36,9 +36,6 @@ const (
 	Unknown Form = "unknown"
 )
 
-// Forms returns all forms.
-func Forms() []Form { return []Form{Own, HealthAutoExport, HealthConnect, Shortcut, Fields, Unknown} }
-
 // Total is the total of a day, as a phone has sent it.
 type Total struct {
 	Date  models.Date

@@ -18,6 +18,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"stepboard/internal/codes"
+	"stepboard/internal/column"
 	"stepboard/models"
 	"stepboard/services/boards/catalog"
 	"stepboard/services/boards/ingest"
@@ -38,15 +39,10 @@ type Uploads interface {
 	Accept(ctx context.Context, board string, uploads []ingest.Upload) ([]ingest.Accepted, []*ingest.ItemError, error)
 }
 
-// Definitions finds boards. Implemented by catalog.Definitions.
-type Definitions interface {
-	Board(name string) (*catalog.Board, error)
-}
-
 // Options holds what a Service is built on.
 type Options struct {
 	Store     *Store
-	Boards    Definitions
+	Boards    *catalog.Definitions
 	Directory models.Users
 	Uploads   Uploads
 	// ZoneOf returns the time zone of a user's session; empty if it is not known.
@@ -183,7 +179,7 @@ func (s *Service) Revoke(ctx context.Context, user models.UserID, id int64, dryR
 type Address struct {
 	models.UploadAddress
 	// UserID is the user for whom it uploads.
-	UserID models.UserID
+	UserID models.UserID `gorm:"column:external_id"`
 }
 
 // Find returns the address of a key. CodeAddressUnknown if there is none, CodeUnavailable. One hash and one
@@ -248,10 +244,7 @@ func (s *Service) Take(ctx context.Context, a Address, body []byte, query string
 
 // upload uploads totals.
 func (s *Service) upload(ctx context.Context, a Address, totals []Total, taken *Taken) error {
-	uploads := make([]ingest.Upload, len(totals))
-	for i, t := range totals {
-		uploads[i] = ingest.Upload{User: a.UserID, Date: t.Date, Score: t.Steps}
-	}
+	uploads := column.Of(totals, func(t Total) ingest.Upload { return ingest.Upload{User: a.UserID, Date: t.Date, Score: t.Steps} })
 	accepted, rejected, err := s.o.Uploads.Accept(ctx, a.Board, uploads)
 	if err != nil {
 		return err

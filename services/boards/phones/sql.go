@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/lists"
 	"stepboard/models"
 	"stepboard/services/platform/revoked"
 )
@@ -26,13 +27,9 @@ var errErased = errors.New("the user was erased")
 // MaxAddresses.
 func (s *Store) add(ctx context.Context, a *models.UploadAddress) error {
 	return s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		var locked []models.User
 		lock := tx.Select("user_id").Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate})
-		if err := lock.Find(&locked, "user_id = ?", a.User).Error; err != nil {
+		if _, err := lists.Take[models.User](lock.Where("user_id = ?", a.User), errErased); err != nil {
 			return fmt.Errorf("lock the user: %w", err)
-		}
-		if len(locked) == 0 {
-			return errErased
 		}
 		var n int64
 		if err := tx.Model(a).Where("user_id = ?", a.User).Count(&n).Error; err != nil {
@@ -52,12 +49,8 @@ func (s *Store) list(ctx context.Context, user models.RowID) (list []models.Uplo
 }
 
 // find returns an address of a user; CodeNotFound if the user has none of this id.
-func (s *Store) find(ctx context.Context, user models.RowID, id int64) (a models.UploadAddress, err error) {
-	err = s.db.WithContext(ctx).Take(&a, "id = ? AND user_id = ?", id, user).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return a, errNoAddress
-	}
-	return a, models.Wrap("read an address", err)
+func (s *Store) find(ctx context.Context, user models.RowID, id int64) (models.UploadAddress, error) {
+	return lists.Take[models.UploadAddress](s.db.WithContext(ctx).Where("id = ? AND user_id = ?", id, user), errNoAddress)
 }
 
 var errNoAddress = models.Errorf(models.CodeNotFound, "there is no such upload address")
@@ -93,19 +86,8 @@ func (s *Store) end(ctx context.Context, now time.Time, condition string, args .
 // byKey returns the address of a key by its hash; CodeAddressUnknown if there is none. A user who is being
 // erased has none.
 func (s *Store) byKey(ctx context.Context, hash []byte) (Address, error) {
-	var found []struct {
-		models.UploadAddress
-		ExternalID models.UserID
-	}
-	err := s.db.WithContext(ctx).Table("upload_addresses a").Select("a.*, u.external_id").
-		Joins("JOIN users u ON u.user_id = a.user_id").Where("a.key_hash = ?", hash).Limit(1).Scan(&found).Error
-	if err != nil {
-		return Address{}, fmt.Errorf("look up a key: %w", err)
-	}
-	if len(found) == 0 {
-		return Address{}, errUnknown()
-	}
-	return Address{found[0].UploadAddress, found[0].ExternalID}, nil
+	return lists.Take[Address](s.db.WithContext(ctx).Table("upload_addresses a").Select("a.*, u.external_id").
+		Joins("JOIN users u ON u.user_id = a.user_id").Where("a.key_hash = ?", hash), errUnknown())
 }
 
 // noteUse stores what the last call of an address has led to.
