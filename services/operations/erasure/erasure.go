@@ -8,11 +8,13 @@ import (
 	"slices"
 	"time"
 
+	"stepboard/internal/column"
 	"stepboard/internal/failpoint"
 	"stepboard/models"
 	"stepboard/services/boards/board"
 	"stepboard/services/people/cache"
 	"stepboard/services/people/directory"
+	"stepboard/services/platform/revoked"
 )
 
 const (
@@ -34,11 +36,11 @@ type Options struct {
 	Entries   board.Corrector
 	Sets      cache.Copies
 	// Revoked keeps the keys that were revoked, which a restored database must not revive.
-	Revoked RevokedKeys
+	Revoked *revoked.Keys
 	// Subjects are what is stored about users, in the order in which a sweep removes it.
 	Subjects []models.Subject
 	// Forget removes what Redis has of users besides entries, copies and sets, and returns of how many
-	// there was anything. It may be nil.
+	// there was anything.
 	Forget func(ctx context.Context, users ...models.RowID) (int64, error)
 	// Pending reports whether the archive has yet to apply corrections of a user.
 	Pending func(ctx context.Context, user models.RowID) (bool, error)
@@ -53,11 +55,6 @@ type Users interface {
 	Forget(ctx context.Context, user models.UserID, row models.RowID)
 	// DropCopies removes what Redis has of users who were erased.
 	DropCopies(ctx context.Context, users ...directory.Erased) (dropped int64, err error)
-}
-
-// RevokedKeys ends again what was ended of keys and codes. Implemented by revoked.Keys.
-type RevokedKeys interface {
-	Again(ctx context.Context, hashes [][]byte) error
 }
 
 // Service erases users, keeps what must hold again when a user id returns, and exports what is
@@ -127,7 +124,9 @@ func (s *Service) Run(ctx context.Context) (removed int64, err error) {
 			failed = append(failed, fmt.Errorf("erasure %d: %w", e.ID, err))
 		}
 	}
-	failed = append(failed, s.returnAll(ctx))
+	// Processes have died meanwhile that were to move what is kept, or the erasures were not finished.
+	returned, err := s.o.Store.returned(ctx)
+	failed = append(failed, err, s.Return(ctx, returned))
 	return removed, errors.Join(failed...)
 }
 
@@ -203,28 +202,19 @@ func (s *Service) Guard(ctx context.Context) (removed int64, err error) {
 		return 0, err
 	}
 	for chunk := range slices.Chunk(list, guardUsers) {
-		rows, copies := make([]models.RowID, len(chunk)), make([]directory.Erased, len(chunk))
-		for i, e := range chunk {
-			rows[i], copies[i] = e.Row, directory.Erased{Row: e.Row}
-		}
-		n, err := s.o.Entries.Remove(ctx, buckets, rows)
-		removed += n
-		if err != nil {
-			return removed, err
-		}
-		n, err = s.o.Directory.DropCopies(ctx, copies...)
-		removed += n
-		if err != nil {
-			return removed, err
-		}
-		n, err = s.o.Sets.RemoveOf(ctx, rows)
-		removed += n
-		if err == nil && s.o.Forget != nil {
-			n, err = s.o.Forget(ctx, rows...)
+		rows := column.Of(chunk, func(e models.Erasure) models.RowID { return e.Row })
+		copies := column.Of(rows, func(row models.RowID) directory.Erased { return directory.Erased{Row: row} })
+		for _, remove := range []func() (int64, error){
+			func() (int64, error) { return s.o.Entries.Remove(ctx, buckets, rows) },
+			func() (int64, error) { return s.o.Directory.DropCopies(ctx, copies...) },
+			func() (int64, error) { return s.o.Sets.RemoveOf(ctx, rows) },
+			func() (int64, error) { return s.o.Forget(ctx, rows...) },
+		} {
+			n, err := remove()
 			removed += n
-		}
-		if err != nil {
-			return removed, err
+			if err != nil {
+				return removed, err
+			}
 		}
 	}
 	return removed, nil

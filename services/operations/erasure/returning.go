@@ -69,16 +69,6 @@ func (s *Service) returnTo(ctx context.Context, to models.RowID) error {
 	return nil
 }
 
-// returnAll is Return for all users whose ids have returned and of whom not everything was moved:
-// their processes have died meanwhile, or their erasures are not finished. One query without any.
-func (s *Service) returnAll(ctx context.Context) error {
-	rows, err := s.o.Store.returned(ctx)
-	if err != nil {
-		return err
-	}
-	return s.Return(ctx, rows)
-}
-
 // Forget removes what is kept of users who were erased longer ago than keepTime. If nothing is kept of
 // one, or all of it was moved, it removes the hash of the user id a day after the erasure. It
 // returns the number of these. One query for each forgetPage erasures that

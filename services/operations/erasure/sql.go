@@ -15,6 +15,8 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/column"
+	"stepboard/internal/lists"
 	"stepboard/models"
 	"stepboard/services/people/directory"
 	"stepboard/services/platform/cursor"
@@ -32,33 +34,15 @@ type Store struct {
 // NewStore returns a store over the database. Exports use reads; both may be the same.
 func NewStore(db, reads *gorm.DB) *Store { return &Store{db: db, reads: reads} }
 
-// keyRow is the row of erasure_keys.
-type keyRow struct {
-	ID     int64 `gorm:"primaryKey"`
-	Secret []byte
-}
-
-func (keyRow) TableName() string { return "erasure_keys" }
-
 // Key returns the key of hashes, and makes it if there is none. One query, and two
 // statements the first time.
 func (s *Store) Key(ctx context.Context) ([]byte, error) {
-	db := s.db.WithContext(ctx)
-	var rows []keyRow
-	if err := db.Limit(1).Find(&rows).Error; err != nil || len(rows) > 0 {
-		if err != nil {
-			return nil, fmt.Errorf("read the key of erasures: %w", err)
-		}
-		return rows[0].Secret, nil
-	}
-	row := keyRow{ID: 1, Secret: make([]byte, sha256.Size)}
-	_, _ = rand.Read(row.Secret) // it never fails
-	if err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
-		return nil, fmt.Errorf("store the key of erasures: %w", err)
-	}
-	var stored keyRow // another process may have been first
-	err := db.Take(&stored).Error
-	return stored.Secret, models.Wrap("read the key of erasures", err)
+	key, err := lists.Secret(s.db.WithContext(ctx), "erasure_keys", func() []byte {
+		made := make([]byte, sha256.Size)
+		_, _ = rand.Read(made) // it never fails
+		return made
+	})
+	return key, models.Wrap("read the key of erasures", err)
 }
 
 // begin takes a user id from its row and records the erasure, or returns the one of this
@@ -68,24 +52,14 @@ func (s *Store) begin(
 	ctx context.Context, user models.UserID, secret []byte, now time.Time, limit int, dryRun bool,
 ) (e models.Erasure, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		var users []models.User
-		err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Where("external_id = ?", user).Find(&users).Error
+		u, err := lists.First[models.User](tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Where("external_id = ?", user))
 		if err != nil {
 			return fmt.Errorf("lock the user: %w", err)
 		}
-		if len(users) == 0 {
-			var under []models.Erasure
-			err := tx.Where("user_id = ? AND finished_at IS NULL", user).Order("id DESC").Limit(1).Find(&under).Error
-			if err != nil {
-				return fmt.Errorf("look for an erasure: %w", err)
-			}
-			if len(under) == 0 {
-				return errNotStored
-			}
-			e = under[0]
-			return nil
+		if u == nil {
+			e, err = lists.Take[models.Erasure](tx.Where("user_id = ? AND finished_at IS NULL", user).Order("id DESC"), errNotStored)
+			return models.Wrap("look for an erasure", err)
 		}
-		u := users[0]
 		e = models.Erasure{
 			Row: u.Row, User: &user, Hash: hashOf(secret, user, u.Row), BegunAt: now, IDHash: directory.IDHash(secret, user),
 			RequestsSent: u.RequestsSent, RequestsUntil: u.RequestsUntil, Hidings: u.Hidings, HidingsUntil: u.HidingsUntil,
@@ -264,10 +238,8 @@ func (s *Store) page(ctx context.Context, one models.ExportSection, row models.R
 
 // add stores erasures of row ids that are neither a user's nor erased.
 func (s *Store) add(ctx context.Context, list []models.Erasure) error {
-	var rows, users []models.RowID
-	for _, e := range list {
-		rows = append(rows, e.Row)
-	}
+	var users []models.RowID
+	rows := column.Of(list, func(e models.Erasure) models.RowID { return e.Row })
 	db := s.db.WithContext(ctx)
 	err := db.Table("users").Where("user_id IN ?", rows).Pluck("user_id", &users).Error
 	list = slices.DeleteFunc(list, func(e models.Erasure) bool { return slices.Contains(users, e.Row) })

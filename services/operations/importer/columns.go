@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"stepboard/internal/column"
 )
 
 // headerWithin is how many of the first records may be above the one that names the columns.
@@ -114,10 +116,7 @@ func columnNumber(names []string, asked string) (int, error) {
 
 // listed returns names as a list for people.
 func listed(names []string) string {
-	var quoted []string
-	for _, name := range names {
-		quoted = append(quoted, strconv.Quote(shortened(strings.TrimSpace(name))))
-	}
+	quoted := column.Of(names, func(name string) string { return strconv.Quote(shortened(strings.TrimSpace(name))) })
 	if len(quoted) > 20 {
 		quoted = append(quoted[:20], "…")
 	}

@@ -358,16 +358,14 @@ func countAbove(ctx context.Context, raises []models.Raise, stores []Scores) (in
 func (i *stepsImport) archive(ctx context.Context) error {
 	buckets := slices.SortedFunc(maps.Keys(i.cold), func(a, b *models.Bucket) int { return int(a.Day - b.Day) })
 	var archived, waiting atomic.Int64
-	var failed atomic.Bool
-	errs := make([]error, len(buckets))
-	var g errgroup.Group
+	g, running := errgroup.WithContext(ctx)
 	if g.SetLimit(archivesAtOnce); i.pace.gently || i.service.OneWriter {
 		g.SetLimit(1)
 	}
-	for n, bucket := range buckets {
+	for _, bucket := range buckets {
 		g.Go(func() error {
-			if failed.Load() {
-				return nil
+			if running.Err() != nil && ctx.Err() == nil {
+				return nil // another one has failed
 			}
 			_, err := i.service.Archive.Archive(ctx, bucket, func(int64) {})
 			switch models.CodeOf(err) {
@@ -376,18 +374,17 @@ func (i *stepsImport) archive(ctx context.Context) error {
 			case models.CodeBucketHot, models.CodeArchiveRunning:
 				waiting.Add(1)
 			default:
-				errs[n] = fmt.Errorf("the totals are stored, and the next archival moves them: %w", err)
-				failed.Store(true)
+				return fmt.Errorf("the totals are stored, and the next archival moves them: %w", err)
 			}
 			return nil
 		})
 	}
-	_ = g.Wait() // the errors are in errs
+	err := g.Wait()
 	i.stored.Archived += int(archived.Load())
 	i.stored.Waiting += int(waiting.Load())
 	clear(i.cold)
 	i.coldRaised = 0
-	return cmp.Or(errs...)
+	return err
 }
 
 // notRaised returns one error for a batch. Its updates share a few commands, so

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	"stepboard/internal/column"
 	"stepboard/models"
 	"stepboard/services/boards/board"
 	"stepboard/services/boards/catalog"
@@ -80,10 +81,7 @@ func (s *Service) findIn(ctx context.Context, b *catalog.Board, bucket *models.B
 func (s *Service) review(
 	ctx context.Context, day *models.Date, bucket *models.Bucket, entries []models.Entry, now time.Time,
 ) (int64, error) {
-	users := make([]models.RowID, len(entries))
-	for i, e := range entries {
-		users[i] = e.User
-	}
+	users := column.Of(entries, func(e models.Entry) models.RowID { return e.User })
 	seen, err := s.store.seen(ctx, bucket, users, dismissalsCountSince(bucket, now))
 	if err != nil {
 		return 0, err
@@ -134,10 +132,7 @@ type Query struct {
 
 // setUsers sets the user and the nickname of each review.
 func (s *Service) setUsers(ctx context.Context, list []models.Review) error {
-	rows := make([]models.RowID, len(list))
-	for i, r := range list {
-		rows[i] = r.Row
-	}
+	rows := column.Of(list, func(r models.Review) models.RowID { return r.Row })
 	records, err := s.directory.Records(ctx, rows)
 	if err != nil {
 		return err

@@ -2,12 +2,12 @@ package reviews
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/lists"
 	"stepboard/models"
 	"stepboard/services/platform/cursor"
 )
@@ -26,19 +26,10 @@ func NewStore(db *gorm.DB) *Store { return &Store{db: db} }
 func (s *Store) seen(
 	ctx context.Context, bucket *models.Bucket, users []models.RowID, dismissedSince time.Time,
 ) (map[models.RowID]int64, error) {
-	var rows []models.Review
-	err := s.db.WithContext(ctx).Select("user_id", "MAX(score) AS score").
+	seen, err := lists.ByKey[models.RowID, int64](s.db.WithContext(ctx).Model(&models.Review{}).Select("user_id", "MAX(score)").
 		Where("board = ? AND bucket = ? AND user_id IN ?", bucket.Board, bucket.Name, users).
-		Where("dismissed_at IS NULL OR dismissed_at >= ?", dismissedSince.UTC()).
-		Group("user_id").Find(&rows).Error
-	if err != nil {
-		return nil, models.Unavailable("read reviews", err)
-	}
-	seen := make(map[models.RowID]int64, len(rows))
-	for _, row := range rows {
-		seen[row.Row] = row.Score
-	}
-	return seen, nil
+		Where("dismissed_at IS NULL OR dismissed_at >= ?", dismissedSince.UTC()).Group("user_id"))
+	return seen, models.Public("read reviews", err)
 }
 
 // raise makes open reviews, and raises those that are open already and have a lower
@@ -72,11 +63,8 @@ func (s *Service) List(ctx context.Context, q Query) ([]models.Review, error) {
 
 // find returns one review, or CodeNotFound.
 func (s *Store) find(ctx context.Context, id int64) (models.Review, error) {
-	var review models.Review
-	err := s.db.WithContext(ctx).Take(&review, "id = ?", id).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return review, models.Errorf(models.CodeNotFound, "there is no review of this id")
-	}
+	review, err := lists.Take[models.Review](s.db.WithContext(ctx).Where("id = ?", id),
+		models.Errorf(models.CodeNotFound, "there is no review of this id"))
 	return review, models.Public("read a review", err)
 }
 
@@ -89,17 +77,6 @@ func (s *Store) dismiss(ctx context.Context, dismissed models.Review) error {
 
 // open returns the number of reviews to look at of each board that has any. One query.
 func (s *Store) open(ctx context.Context) (map[string]int64, error) {
-	var rows []struct {
-		Board string
-		Open  int64
-	}
-	err := s.db.WithContext(ctx).Table("open_reviews").Select("board", "COUNT(*) AS open").Group("board").Scan(&rows).Error
-	if err != nil {
-		return nil, models.Unavailable("count reviews", err)
-	}
-	open := make(map[string]int64, len(rows))
-	for _, row := range rows {
-		open[row.Board] = row.Open
-	}
-	return open, nil
+	open, err := lists.ByKey[string, int64](s.db.WithContext(ctx).Table("open_reviews").Select("board", "COUNT(*)").Group("board"))
+	return open, models.Public("count reviews", err)
 }

@@ -87,11 +87,12 @@ func (s *Service) Buckets(ctx context.Context, q BucketQuery) ([]Bucket, error) 
 	now := s.clock()
 	page := make([]Bucket, len(facts.buckets))
 	var hot []*models.Bucket // those that are counted in Redis
+	var counted []*Bucket    // the same
 	for i, bucket := range facts.buckets {
 		page[i] = facts.describe(bucket, now)
 		page[i].Date = b.Date(bucket)
 		if page[i].ScoreSum == nil && page[i].State != BucketUpcoming {
-			hot = append(hot, bucket)
+			hot, counted = append(hot, bucket), append(counted, &page[i])
 		}
 	}
 	counts, err := s.counter.Counts(ctx, hot)
@@ -101,12 +102,8 @@ func (s *Service) Buckets(ctx context.Context, q BucketQuery) ([]Bucket, error) 
 	if err != nil {
 		return nil, err
 	}
-	next := 0
-	for i := range page {
-		if next < len(hot) && page[i].Name == hot[next].Name {
-			page[i].Total = &counts[next]
-			next++
-		}
+	for i := range counts {
+		counted[i].Total = &counts[i]
 	}
 	return page, nil
 }

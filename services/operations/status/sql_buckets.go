@@ -5,6 +5,8 @@ import (
 
 	"gorm.io/gorm"
 
+	"stepboard/internal/column"
+	"stepboard/internal/lists"
 	"stepboard/models"
 )
 
@@ -16,14 +18,11 @@ func (s *Store) buckets(ctx context.Context, q BucketQuery) (*bucketFacts, error
 	if q.To != nil {
 		days = days.Where("day <= ?", *q.To)
 	}
-	f := &bucketFacts{runs: make(map[string][]models.ArchiveRun), revisions: make(map[string]int)}
+	f := &bucketFacts{runs: make(map[string][]models.ArchiveRun)}
 	if err := days.Order("day DESC").Limit(q.Limit).Find(&f.buckets).Error; err != nil || len(f.buckets) == 0 {
 		return f, err
 	}
-	names := make([]string, len(f.buckets))
-	for i, b := range f.buckets {
-		names[i] = b.Name
-	}
+	names := column.Of(f.buckets, func(b *models.Bucket) string { return b.Name })
 	of := func() *gorm.DB { return db.Where("board = ? AND bucket IN ?", q.Board, names) }
 	var runs []models.ArchiveRun
 	if err := of().Order("run").Find(&runs).Error; err != nil {
@@ -32,15 +31,9 @@ func (s *Store) buckets(ctx context.Context, q BucketQuery) (*bucketFacts, error
 	for _, run := range runs {
 		f.runs[run.Bucket] = append(f.runs[run.Bucket], run)
 	}
-	var results []struct {
-		Bucket   string
-		Revision int
-	}
-	if err := of().Table("board_results").Select("bucket", "revision").Scan(&results).Error; err != nil {
+	var err error
+	if f.revisions, err = lists.ByKey[string, int](of().Table("board_results").Select("bucket", "revision")); err != nil {
 		return nil, err
-	}
-	for _, result := range results {
-		f.revisions[result.Bucket] = result.Revision
 	}
 	return f, s.countCorrections(ctx, f, q.Board, names)
 }

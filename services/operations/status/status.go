@@ -110,9 +110,9 @@ func (r *Reporter) Report(ctx context.Context) error {
 	defer cancel()
 	process, jobs := r.take()
 	if err := r.store.report(ctx, process, jobs, process.SeenAt.Add(-goneAfter)); err != nil {
-		r.putBack(jobs)
 		return err
 	}
+	r.forget(jobs)
 	return r.reportMinute(ctx, process.SeenAt)
 }
 
@@ -155,28 +155,14 @@ func (r *Reporter) take() (models.Process, []models.JobRun) {
 	}
 	p := r.process
 	p.SeenAt, p.Streams, p.Refused = r.clock().UTC(), int64(r.source.Streams()), total-r.refused[0]
-	jobs := slices.Collect(maps.Values(r.jobs))
-	clear(r.jobs)
-	return p, jobs
+	return p, slices.Collect(maps.Values(r.jobs))
 }
 
-// putBack keeps runs for the next report, except those of jobs that have run again.
-func (r *Reporter) putBack(jobs []models.JobRun) {
+// forget removes runs that are stored, except those of jobs that have run again.
+func (r *Reporter) forget(jobs []models.JobRun) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, run := range jobs {
-		later := r.jobs[run.Name]
-		if later.StartedAt != nil {
-			run.StartedAt = later.StartedAt
-		}
-		if later.SucceededAt != nil {
-			run.SucceededAt = later.SucceededAt
-		}
-		if later.FailedAt != nil {
-			run.FailedAt, run.Error = later.FailedAt, later.Error
-		}
-		r.jobs[run.Name] = run
-	}
+	maps.DeleteFunc(r.jobs, func(_ string, run models.JobRun) bool { return slices.Contains(jobs, run) })
 }
 
 // end stores the last runs of jobs and removes the process.
