@@ -78,10 +78,7 @@ func (s *Service) standing(ctx context.Context, c *models.Competition) (present,
 
 // look returns the standing that is stored, or the one before if it has not changed.
 func (s *Service) look(ctx context.Context, c *models.Competition, had present) (present, error) {
-	row, ok, err := s.o.Calls.latest(ctx, c.Row)
-	if err == nil && !ok {
-		err = models.Unavailable("show a standing", errFirst)
-	}
+	row, err := s.o.Calls.latest(ctx, c.Row)
 	if err != nil {
 		return had, err
 	}

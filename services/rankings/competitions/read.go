@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"stepboard/internal/column"
 	"stepboard/models"
 	"stepboard/services/platform/cursor"
 )
@@ -31,11 +32,7 @@ func (s *Service) List(ctx context.Context, user models.UserID) ([]View, error) 
 	case row != 0:
 		list, err = s.o.Calls.OfUser(ctx, row)
 	}
-	views := make([]View, len(list))
-	for i, c := range list {
-		views[i] = View{Competition: c, State: s.state(&c)}
-	}
-	return views, err
+	return column.Of(list, func(c models.Competition) View { return View{Competition: c, State: s.state(&c)} }), err
 }
 
 func (s *Service) rowOf(ctx context.Context, user models.UserID) (models.RowID, error) {
@@ -239,10 +236,7 @@ func (s *Service) People(ctx context.Context, q Query) (page Page[Person], err e
 // people returns lines of a standing, by index, as a viewer is shown them: those whom a choice hides
 // from the viewer, who hide from everybody or do not exist any more are anonymous.
 func (s *Service) people(ctx context.Context, st present, v viewer, notShown map[models.RowID]bool, of []int) ([]Person, error) {
-	rows := make([]models.RowID, len(of))
-	for i, at := range of {
-		rows[i] = st.people[at].User
-	}
+	rows := column.Of(of, func(at int) models.RowID { return st.people[at].User })
 	records, err := s.o.Directory.Records(ctx, rows)
 	if err != nil {
 		return nil, err

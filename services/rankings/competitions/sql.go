@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"stepboard/internal/failpoint"
+	"stepboard/internal/lists"
 	"stepboard/models"
 	"stepboard/services/boards/corrections"
 	"stepboard/services/boards/holds"
@@ -49,16 +50,8 @@ func (stored) TableName() string { return "standings" }
 
 // runs returns the number of the last complete run of each archived day of a board. One query.
 func (s *Store) runs(ctx context.Context, board string) (map[string]int, error) {
-	var rows []struct {
-		Bucket string
-		Run    int
-	}
-	err := s.db.WithContext(ctx).Raw(`SELECT bucket, max(run) AS run FROM board_archives WHERE board = ? AND state = ? GROUP BY bucket`,
-		board, models.ArchiveComplete).Scan(&rows).Error
-	runs := make(map[string]int, len(rows))
-	for _, r := range rows {
-		runs[r.Bucket] = r.Run
-	}
+	runs, err := lists.ByKey[string, int](s.db.WithContext(ctx).Raw(
+		`SELECT bucket, max(run) FROM board_archives WHERE board = ? AND state = ? GROUP BY bucket`, board, models.ArchiveComplete))
 	return runs, models.Wrap("list archive runs", err)
 }
 
@@ -190,37 +183,27 @@ func sameMember(a, b models.TeamMember) bool {
 
 // hidden returns those who count in a competition and hide from everybody. One query.
 func (s *Store) hidden(ctx context.Context, c models.CompetitionRow) (map[models.RowID]bool, error) {
-	return usersIn(s.db.WithContext(ctx).Raw(`SELECT DISTINCT m.user_id FROM competition_members m JOIN users u ON u.user_id = m.user_id
+	return usersIn(s.db.WithContext(ctx).Raw(`SELECT DISTINCT m.user_id, true FROM competition_members m JOIN users u ON u.user_id = m.user_id
 		WHERE m.competition_id = ? AND u.hidden`, c))
 }
 
 // erased returns those who count in a competition and are being erased. One query.
 func (s *Store) erased(ctx context.Context, c models.CompetitionRow) (map[models.RowID]bool, error) {
-	return usersIn(s.db.WithContext(ctx).Raw(`SELECT DISTINCT m.user_id FROM competition_members m
+	return usersIn(s.db.WithContext(ctx).Raw(`SELECT DISTINCT m.user_id, true FROM competition_members m
 		WHERE m.competition_id = ? AND NOT EXISTS (SELECT 1 FROM users u WHERE u.user_id = m.user_id)`, c))
 }
 
 // usersIn returns the users whom a query selects.
 func usersIn(query *gorm.DB) (map[models.RowID]bool, error) {
-	var users []models.RowID
-	err := query.Scan(&users).Error
-	found := make(map[models.RowID]bool, len(users))
-	for _, user := range users {
-		found[user] = true
-	}
+	found, err := lists.ByKey[models.RowID, bool](query)
 	return found, models.Wrap("list people of a competition", err)
 }
 
-// latest returns when the latest standing of a competition was made, and its revision; false without
-// one. One query.
-func (s *Store) latest(ctx context.Context, c models.CompetitionRow) (row stored, ok bool, err error) {
-	var rows []stored
-	err = s.db.WithContext(ctx).Select("competition_id", "revision", "as_of").Where("competition_id = ?", c).
-		Order("revision DESC").Limit(1).Find(&rows).Error
-	if err != nil || len(rows) == 0 {
-		return row, false, err
-	}
-	return rows[0], true, nil
+// latest returns when the latest standing of a competition was made, and its revision; CodeUnavailable for errFirst
+// without one. One query.
+func (s *Store) latest(ctx context.Context, c models.CompetitionRow) (stored, error) {
+	return lists.Take[stored](s.db.WithContext(ctx).Select("competition_id", "revision", "as_of").Where("competition_id = ?", c).
+		Order("revision DESC"), models.Unavailable("show a standing", errFirst))
 }
 
 // load returns a standing. One query.
@@ -240,10 +223,6 @@ func (s *Store) again(ctx context.Context, id models.CompetitionID) (bool, error
 
 // oldest returns when the oldest present standing was made; the zero time without one. One query.
 func (s *Store) oldest(ctx context.Context) (time.Time, error) {
-	var rows []stored
-	err := s.db.WithContext(ctx).Select("as_of").Where("revision = 0").Order("as_of").Limit(1).Find(&rows).Error
-	if err != nil || len(rows) == 0 {
-		return time.Time{}, err
-	}
-	return rows[0].AsOf, nil
+	row, err := lists.Take[stored](s.db.WithContext(ctx).Select("as_of").Where("revision = 0").Order("as_of"), nil)
+	return row.AsOf, err
 }

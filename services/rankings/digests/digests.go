@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stepboard/internal/column"
 	"stepboard/internal/failpoint"
 	"stepboard/internal/pause"
 	"stepboard/models"
@@ -180,10 +181,7 @@ func (s *Service) addLikes(ctx context.Context, d *models.Digest, lines []models
 	if len(lines) == 0 {
 		return nil
 	}
-	users := make([]models.RowID, len(lines))
-	for i, line := range lines {
-		users[i] = line.User
-	}
+	users := column.Of(lines, func(line models.DigestLine) models.RowID { return line.User })
 	counts, err := s.o.Likes.OwnCounts(ctx, d.Board, d.Day, users)
 	if err != nil {
 		return err

@@ -3,13 +3,12 @@ package likes
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
 	"stepboard/internal/failpoint"
-	"stepboard/internal/pause"
+	"stepboard/internal/lists"
 	"stepboard/internal/visible"
 	"stepboard/models"
 	"stepboard/services/people/friends"
@@ -145,10 +144,6 @@ func (s *Store) Purge(ctx context.Context, before models.Date) (deleted int64, e
 
 // delete deletes the likes for which a condition holds. One statement for each chunk (pause.Chunks).
 func (s *Store) delete(ctx context.Context, condition string, args ...any) (deleted int64, err error) {
-	deleted, err = pause.Chunks(ctx, func(limit int) (int64, error) {
-		result := s.db.WithContext(ctx).Exec(`DELETE FROM likes WHERE (user_id, day, board, liked_by) IN
-			(SELECT user_id, day, board, liked_by FROM likes WHERE `+condition+` LIMIT ?)`, append(slices.Clone(args), limit)...)
-		return result.RowsAffected, result.Error
-	})
+	deleted, err = lists.Delete(ctx, s.db, "likes", "user_id, day, board, liked_by", condition, args...)
 	return deleted, models.Wrap("delete likes", err)
 }

@@ -3,9 +3,11 @@ package nearcache
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
+	"stepboard/internal/column"
 	"stepboard/models"
 	"stepboard/services/boards/board"
 	"stepboard/services/platform/changes"
@@ -88,12 +90,8 @@ func (c *Cache) drop(t *table, remove bool) {
 // poll holds the current buckets, and begins to read their streams.
 func (c *Cache) poll(ctx context.Context, reads *sync.WaitGroup) {
 	c.hold()
-	streams := make([]*changes.Stream[board.ChangeStream, board.Change], 0, len(c.streams))
-	for _, s := range c.streams {
-		streams = append(streams, s.Stream)
-	}
-	slices.SortFunc(streams, func(a, b *changes.Stream[board.ChangeStream, board.Change]) int {
+	streams := slices.SortedFunc(maps.Values(c.streams), func(a, b *stream) int {
 		return cmp.Or(cmp.Compare(a.Key.Board, b.Key.Board), cmp.Compare(a.Key.Shard, b.Key.Shard))
 	})
-	c.follower.Poll(ctx, streams, reads)
+	c.follower.Poll(ctx, column.Of(streams, func(s *stream) *changes.Stream[board.ChangeStream, board.Change] { return s.Stream }), reads)
 }

@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/lists"
 	"stepboard/models"
 	"stepboard/services/platform/outcomes"
 )
@@ -35,13 +36,9 @@ const putTries = 5
 // with an endpoint end. The user is locked, so that concurrent calls keep to that.
 func (s *Store) Put(ctx context.Context, p models.PushSubscription) (models.PushSubscription, error) {
 	err := s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		var locked []models.User
 		lock := tx.Select("user_id").Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate})
-		if err := lock.Find(&locked, "user_id = ?", p.UserID).Error; err != nil {
+		if _, err := lists.Take[models.User](lock.Where("user_id = ?", p.UserID), errErased); err != nil {
 			return fmt.Errorf("lock the user: %w", err)
-		}
-		if len(locked) == 0 {
-			return errErased
 		}
 		if p.Endpoint == nil {
 			_, err := upsert(tx, &p, "(user_id) WHERE endpoint IS NULL")
@@ -122,11 +119,8 @@ func (s *Store) EndAll(ctx context.Context, user models.RowID) error {
 }
 
 // Subscription returns a subscription with an endpoint, or outcomes.ErrEnded. One query.
-func (s *Store) Subscription(ctx context.Context, id int64) (p models.PushSubscription, err error) {
-	err = s.db.WithContext(ctx).Take(&p, "id = ? AND endpoint IS NOT NULL", id).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return p, outcomes.ErrEnded
-	}
+func (s *Store) Subscription(ctx context.Context, id int64) (models.PushSubscription, error) {
+	p, err := lists.Take[models.PushSubscription](s.db.WithContext(ctx).Where("id = ? AND endpoint IS NOT NULL", id), outcomes.ErrEnded)
 	return p, models.Wrap("read a subscription", err)
 }
 
@@ -179,36 +173,17 @@ func (s *Store) Wanting(ctx context.Context, tell models.Tell, after models.RowI
 	return users, models.Wrap("list who wants to be told", err)
 }
 
-// keyRow is the row of push_keys.
-type keyRow struct {
-	ID     int64 `gorm:"primaryKey"`
-	Secret []byte
-}
-
-func (keyRow) TableName() string { return "push_keys" }
-
 // Key returns the key that push services know this service by, and makes it if there is none. It is
 // a row like the other keys that the service makes, on servers and in a data folder: so backups,
 // restores and moves have it. One query, and two statements the first time.
 func (s *Store) Key(ctx context.Context) (*ecdh.PrivateKey, error) {
-	db := s.db.WithContext(ctx)
-	var rows []keyRow
-	if err := db.Limit(1).Find(&rows).Error; err != nil {
+	secret, err := lists.Secret(s.db.WithContext(ctx), "push_keys", func() []byte {
+		made, _ := ecdh.P256().GenerateKey(rand.Reader) // it never fails
+		return made.Bytes()
+	})
+	if err != nil {
 		return nil, fmt.Errorf("read the key of Web Push: %w", err)
 	}
-	if len(rows) == 0 {
-		made, err := ecdh.P256().GenerateKey(rand.Reader)
-		if err != nil {
-			return nil, fmt.Errorf("make the key of Web Push: %w", err)
-		}
-		// Another process may be first, so what is stored counts.
-		if err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&keyRow{ID: 1, Secret: made.Bytes()}).Error; err != nil {
-			return nil, fmt.Errorf("store the key of Web Push: %w", err)
-		}
-		if err := db.Limit(1).Find(&rows).Error; err != nil {
-			return nil, fmt.Errorf("read the key of Web Push: %w", err)
-		}
-	}
-	key, err := ecdh.P256().NewPrivateKey(rows[0].Secret)
+	key, err := ecdh.P256().NewPrivateKey(secret)
 	return key, models.Wrap("read the key of Web Push", err)
 }

@@ -2,9 +2,11 @@ package passed
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
+	"stepboard/internal/column"
 	"stepboard/models"
 )
 
@@ -35,11 +37,7 @@ func (s *LocalStates) Load(_ context.Context, users []models.RowID) ([]string, e
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock()
-	texts := make([]string, len(users))
-	for i, user := range users {
-		texts[i] = s.text(user, now)
-	}
-	return texts, nil
+	return column.Of(users, func(user models.RowID) string { return s.text(user, now) }), nil
 }
 
 func (s *LocalStates) text(user models.RowID, now time.Time) string {
@@ -70,11 +68,7 @@ func (s *LocalStates) forget(now time.Time) {
 		return
 	}
 	s.prune = now.Add(keep)
-	for user, k := range s.users {
-		if !now.Before(k.expires) {
-			delete(s.users, user)
-		}
-	}
+	maps.DeleteFunc(s.users, func(_ models.RowID, k kept) bool { return !now.Before(k.expires) })
 }
 
 // Began implements States.

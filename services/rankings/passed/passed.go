@@ -32,6 +32,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"stepboard/internal/column"
 	"stepboard/internal/failpoint"
 	"stepboard/internal/pause"
 	"stepboard/models"
@@ -161,10 +162,7 @@ type reader struct {
 // look looks at some users, and tells those who were passed.
 func (s *Service) look(ctx context.Context, list []notices.Wanting, zones zones) error {
 	now := s.o.Clock()
-	users := make([]models.RowID, len(list))
-	for i, r := range list {
-		users[i] = r.User
-	}
+	users := column.Of(list, func(r notices.Wanting) models.RowID { return r.User })
 	texts, err := s.o.States.Load(ctx, users)
 	if err != nil {
 		return models.Unavailable("read what was seen of users", err)

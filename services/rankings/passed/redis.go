@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"stepboard/internal/column"
 	"stepboard/internal/keys"
 	"stepboard/models"
 )
@@ -25,10 +26,7 @@ func NewRedisStates(rdb redis.UniversalClient, names keys.Builder) *RedisStates 
 // Load implements States.
 func (s *RedisStates) Load(ctx context.Context, users []models.RowID) ([]string, error) {
 	pipe := s.rdb.Pipeline()
-	found := make([]*redis.StringCmd, len(users))
-	for i, user := range users {
-		found[i] = pipe.Get(ctx, s.keys.Passed(user))
-	}
+	found := column.Of(users, func(user models.RowID) *redis.StringCmd { return pipe.Get(ctx, s.keys.Passed(user)) })
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	texts := make([]string, len(users))
 	for i, cmd := range found {
@@ -57,10 +55,9 @@ return 1
 // Swap implements States.
 func (s *RedisStates) Swap(ctx context.Context, swaps []Swap) (swapped []bool, err error) {
 	pipe := s.rdb.Pipeline()
-	cmds := make([]*redis.Cmd, len(swaps))
-	for i, swap := range swaps {
-		cmds[i] = pipe.Eval(ctx, swapScript, []string{s.keys.Passed(swap.User)}, swap.Old, swap.New, int64(keep.Seconds()))
-	}
+	cmds := column.Of(swaps, func(swap Swap) *redis.Cmd {
+		return pipe.Eval(ctx, swapScript, []string{s.keys.Passed(swap.User)}, swap.Old, swap.New, int64(keep.Seconds()))
+	})
 	_, _ = pipe.Exec(ctx) // likewise
 	swapped = make([]bool, len(swaps))
 	for i, cmd := range cmds {
@@ -77,10 +74,7 @@ func (*RedisStates) Began() time.Time { return time.Time{} }
 // Erase implements States.
 func (s *RedisStates) Erase(ctx context.Context, users ...models.RowID) (erased int64, err error) {
 	pipe := s.rdb.Pipeline()
-	cmds := make([]*redis.IntCmd, len(users))
-	for i, user := range users {
-		cmds[i] = pipe.Del(ctx, s.keys.Passed(user))
-	}
+	cmds := column.Of(users, func(user models.RowID) *redis.IntCmd { return pipe.Del(ctx, s.keys.Passed(user)) })
 	_, err = pipe.Exec(ctx)
 	for _, cmd := range cmds {
 		erased += cmd.Val()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"stepboard/internal/column"
 	"stepboard/models"
 	"stepboard/services/boards/archive"
 	"stepboard/services/boards/board"
@@ -203,10 +204,7 @@ func (s *Service) sums(ctx context.Context, r *request, a *attempt, p people) ([
 // archivedSums returns what the archived days of people add up to, by position, and the place
 // as the archive knows it. One query.
 func (s *Service) archivedSums(ctx context.Context, r *request, at place, p people) (place, []models.Sum, error) {
-	viewed := make([]archive.Viewed, len(p.ids))
-	for i, id := range p.ids {
-		viewed[i] = archive.Viewed{User: id, After: p.after[id]}
-	}
+	viewed := column.Of(p.ids, func(id models.RowID) archive.Viewed { return archive.Viewed{User: id, After: p.after[id]} })
 	first, last := at.days[0].bucket.Day, at.days[len(at.days)-1].bucket.Day
 	found, sums, err := s.o.Archive.Sums(ctx, r.board.Name, viewed, first, last)
 	if err != nil {
