@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -385,7 +386,7 @@ func (s *Service) needsRun(ctx context.Context, bucket *models.Bucket, last int)
 		return news, err
 	}
 	pending, err := s.store.pendingCorrections(ctx)
-	return pending[bucketKey{bucket.Board, bucket.Name}], err
+	return slices.Contains(pending, bucketKey{bucket.Board, bucket.Name}), err
 }
 
 // executeRun carries out the run up to and including its commit. It returns the
@@ -468,11 +469,9 @@ func (s *Service) Due(ctx context.Context) ([]*models.Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range left {
-		pending[key] = true
-	}
+	left = append(left, pending...)
 	for i, b := range archived {
-		if unarchived[i] || pending[bucketKey{b.Board, b.Name}] {
+		if unarchived[i] || slices.Contains(left, bucketKey{b.Board, b.Name}) {
 			due = append(due, b)
 		}
 	}

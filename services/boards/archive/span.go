@@ -31,8 +31,6 @@ func (s *Service) Sums(
 	ctx context.Context, boardName string, users []Viewed, from, to models.Date,
 ) (days []SpanDay, sums []models.Sum, err error) {
 	days, byUser, err := s.store.storage.sums(ctx, boardName, users, from, to)
-	if err != nil {
-		return nil, nil, models.Unavailable("add up archived scores", err)
-	}
-	return days, column.Of(users, func(u Viewed) models.Sum { return byUser[u.User] }), nil
+	sums = column.Of(users, func(u Viewed) models.Sum { return byUser[u.User] })
+	return days, sums, models.Public("add up archived scores", err)
 }

@@ -208,13 +208,8 @@ func (s *Store) archived(ctx context.Context) ([]*models.Bucket, []int, error) {
 }
 
 // pendingCorrections returns the archived buckets with corrections to apply.
-func (s *Store) pendingCorrections(ctx context.Context) (map[bucketKey]bool, error) {
-	var keys []bucketKey
-	err := s.db.WithContext(ctx).Table("pending_corrections").Distinct("board", "bucket").Scan(&keys).Error
-	pending := make(map[bucketKey]bool, len(keys))
-	for _, key := range keys {
-		pending[key] = true
-	}
+func (s *Store) pendingCorrections(ctx context.Context) (pending []bucketKey, err error) {
+	err = s.db.WithContext(ctx).Table("pending_corrections").Distinct("board", "bucket").Scan(&pending).Error
 	return pending, models.Wrap("list pending corrections", err)
 }
 

@@ -2,7 +2,6 @@ package board
 
 import (
 	"context"
-	"fmt"
 
 	"stepboard/internal/column"
 	"stepboard/models"
@@ -35,10 +34,7 @@ func (s *Store) CopyPart(
 		return nil, "", models.Unavailable("copy a part of a board", err)
 	}
 	w, err := parseShardWindow(reply)
-	if err != nil {
-		return nil, "", fmt.Errorf("copy a part of %s %s: %w", p.Bucket.Board, p.Bucket.Name, err)
-	}
-	return w.behind(behind, n), reply[4].(string), nil
+	return w.behind(behind, n), reply[4].(string), models.Wrap("copy a part of "+p.Bucket.Board+" "+p.Bucket.Name, err)
 }
 
 // copyRowsScript reads entries of one shard, and the id of the newest entry of its change

@@ -2,7 +2,6 @@ package board
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
@@ -58,10 +57,7 @@ func (s *Store) ReadPart(ctx context.Context, p models.BoardPart, behind models.
 		return nil, models.Unavailable("read a part of a board", err)
 	}
 	w, err := parseShardWindow(reply)
-	if err != nil {
-		return nil, fmt.Errorf("read a part of %s %s: %w", p.Bucket.Board, p.Bucket.Name, err)
-	}
-	return w.behind(behind, n), nil
+	return w.behind(behind, n), models.Wrap("read a part of "+p.Bucket.Board+" "+p.Bucket.Name, err)
 }
 
 // lowerEntries begins the scripts that lower: of ARGV from the second on it replaces the entries of

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"stepboard/internal/reading"
 	"stepboard/models"
 )
 
@@ -32,6 +33,9 @@ type Board struct {
 	tick     time.Duration
 	timeBits int
 	proposed atomic.Pointer[models.Bucket] // the last result of Buckets.propose
+	// names has the names of the buckets that existed when reading has read them; nil before.
+	names   atomic.Pointer[map[string]bool]
+	reading *reading.Shared
 }
 
 // NewBoard checks a definition and fills in the defaults of its kind. The error
@@ -64,34 +68,29 @@ func NewBoard(def models.Board) (*Board, error) {
 	if err != nil {
 		return fail(setting, "%v", err)
 	}
-	if def.Shards < 1 || def.Shards > MaxShards {
+	switch {
+	case def.Shards < 1 || def.Shards > MaxShards:
 		return fail("shards", "%d is outside 1 … %d", def.Shards, MaxShards)
-	}
-	if def.Global != models.AudienceUsers && def.Global != models.AudienceService {
+	case def.Global != models.AudienceUsers && def.Global != models.AudienceService:
 		return fail("global", "%q is neither users nor service", def.Global)
-	}
-	if def.Uploads != models.AudienceUsers && def.Uploads != models.AudienceService {
+	case def.Uploads != models.AudienceUsers && def.Uploads != models.AudienceService:
 		return fail("uploads", "%q is neither users nor service", def.Uploads)
-	}
-	if def.Order != models.OrderHigh && def.Order != models.OrderLow {
+	case def.Order != models.OrderHigh && def.Order != models.OrderLow:
 		return fail("order", "%q is neither high nor low", def.Order)
-	}
-	if def.Order == models.OrderLow && def.ReviewAbove != 0 {
+	case def.Order == models.OrderLow && def.ReviewAbove != 0:
 		return fail("review_above", "boards that rank the lowest score first have none")
-	}
-	if def.ReviewAbove < 0 || def.ReviewAbove >= def.MaxScore {
+	case def.ReviewAbove < 0 || def.ReviewAbove >= def.MaxScore:
 		return fail("review_above", "%d is outside 0 … %d, one less than max_score", def.ReviewAbove, def.MaxScore-1)
-	}
-	if def.HoldAbove != 0 && (def.Kind != models.KindDaily || def.Order == models.OrderLow) {
+	case def.HoldAbove != 0 && (def.Kind != models.KindDaily || def.Order == models.OrderLow):
 		return fail("hold_above", "only daily boards that rank the highest score first have it")
-	}
-	if def.HoldAbove < 0 || def.HoldAbove >= def.MaxScore {
+	case def.HoldAbove < 0 || def.HoldAbove >= def.MaxScore:
 		return fail("hold_above", "%d is outside 0 … %d, one less than max_score", def.HoldAbove, def.MaxScore-1)
-	}
-	if !validUnit(def.Unit) {
+	case !validUnit(def.Unit):
 		return fail("unit", "%q is not a word of at most %d printable characters, without spaces at its ends", def.Unit, models.MaxUnit)
 	}
-	return &Board{Board: def, kind: k, zone: zone, local: def.TimeZone == models.LocalZone, tick: tick, timeBits: timeBits}, nil
+	return &Board{
+		Board: def, kind: k, zone: zone, local: def.TimeZone == models.LocalZone, tick: tick, timeBits: timeBits, reading: reading.New(refreshTimeout),
+	}, nil
 }
 
 func validUnit(unit string) bool {

@@ -3,10 +3,14 @@ package catalog
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"stepboard/internal/column"
 	"stepboard/internal/reading"
 	"stepboard/models"
 )
@@ -24,20 +28,33 @@ const prepareAhead = 2 * time.Hour
 // on its first use, and Make makes several. All others only find buckets that exist.
 type Buckets struct {
 	store *Store
-	index *index
-	clock models.Clock
+	// boards has the boards of the definitions, by name.
+	boards atomic.Pointer[map[string]*Board]
+	clock  models.Clock
 	// hotDays is how many days after its own a new bucket stays in Redis at least.
 	hotDays int
 	// cache maps bucketKey to *models.Bucket. It grows by a few hundred bytes
 	// for each bucket that is read or written.
 	cache sync.Map
-	// names is for buckets that take no uploads, and is replaced by each refresh; opened is
-	// for those that do.
-	names  atomic.Pointer[bucketNames]
+	// opened reads buckets that take uploads.
 	opened *reading.Shared
 }
 
 type bucketKey struct{ board, name string }
+
+// board returns the board of this name, or CodeBoardNotFound.
+func (s *Buckets) board(name string) (*Board, error) {
+	b, ok := (*s.boards.Load())[name]
+	if !ok {
+		return nil, models.Errorf(models.CodeBoardNotFound, "there is no board of this name; GET /v1/boards lists them")
+	}
+	return b, nil
+}
+
+// list returns all boards, ordered by name.
+func (s *Buckets) list() []*Board {
+	return slices.SortedFunc(maps.Values(*s.boards.Load()), func(a, b *Board) int { return strings.Compare(a.Name, b.Name) })
+}
 
 // Load returns the bucket of this name, whatever the time. Errors: ErrNoBucket
 // if nothing was ever written to it, CodeUnavailable if Postgres must be asked
@@ -124,7 +141,7 @@ func (s *Buckets) current(b *Board, now time.Time) *models.Bucket {
 // I/O.
 func (s *Buckets) CurrentAndNext(now time.Time) []*models.Bucket {
 	var found []*models.Bucket
-	for _, b := range s.index.list() {
+	for _, b := range s.list() {
 		for _, current := range s.currentAnywhere(b, now) {
 			if bucket, ok := s.cached(current.Board, current.Name); ok && !now.Before(bucket.StartsAt) {
 				found = append(found, bucket)
@@ -224,18 +241,14 @@ func (s *Buckets) Hot(ctx context.Context, b *Board, now time.Time) ([]*models.B
 	if err != nil {
 		return nil, models.Unavailable("find buckets", err)
 	}
-	buckets := make([]*models.Bucket, len(found))
-	for i := range found {
-		buckets[i] = s.remember(&found[i])
-	}
-	return buckets, nil
+	return column.Of(found, func(b models.Bucket) *models.Bucket { return s.remember(&b) }), nil
 }
 
 // DaysHot returns the largest number of days after its own for which a day of any
 // daily board stays in Redis. No I/O.
 func (s *Buckets) DaysHot() int {
 	longest := s.hotDays
-	for _, b := range s.index.list() {
+	for _, b := range s.list() {
 		longest = max(longest, daysHot(b, s.hotDays))
 	}
 	return longest
@@ -247,7 +260,7 @@ func (s *Buckets) DaysHot() int {
 // before. One query.
 func (s *Buckets) loadOpen(ctx context.Context) error {
 	var events []string
-	for _, b := range s.index.list() {
+	for _, b := range s.list() {
 		if event, ok := s.cached(b.Name, eventName); ok && event.FinalAt == nil {
 			events = append(events, b.Name)
 		}

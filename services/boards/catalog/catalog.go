@@ -20,11 +20,10 @@ type Catalog struct {
 // makes stay in Redis for hotDays days after their own, or a day longer than they
 // take uploads, if that is more.
 func New(store *Store, clock models.Clock, hotDays int, log *slog.Logger) *Catalog {
-	index := newIndex()
-	buckets := &Buckets{store: store, index: index, clock: clock, hotDays: hotDays, opened: reading.New(refreshTimeout)}
-	buckets.forgetNames()
+	buckets := &Buckets{store: store, clock: clock, hotDays: hotDays, opened: reading.New(refreshTimeout)}
+	buckets.boards.Store(&map[string]*Board{})
 	return &Catalog{
-		Definitions: &Definitions{store: store, index: index, buckets: buckets, log: log},
+		Definitions: &Definitions{store: store, buckets: buckets, log: log},
 		Buckets:     buckets,
 	}
 }

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"stepboard/models"
@@ -22,36 +19,10 @@ const (
 	refreshTimeout = 5 * time.Second
 )
 
-// index holds the boards in memory, by name. Safe for concurrent use.
-type index struct {
-	boards atomic.Pointer[map[string]*Board]
-}
-
-func newIndex() *index {
-	x := &index{}
-	x.boards.Store(&map[string]*Board{})
-	return x
-}
-
-// board returns the board of this name, or CodeBoardNotFound.
-func (x *index) board(name string) (*Board, error) {
-	b, ok := (*x.boards.Load())[name]
-	if !ok {
-		return nil, models.Errorf(models.CodeBoardNotFound, "there is no board of this name; GET /v1/boards lists them")
-	}
-	return b, nil
-}
-
-// list returns all boards, ordered by name.
-func (x *index) list() []*Board {
-	return slices.SortedFunc(maps.Values(*x.boards.Load()), func(a, b *Board) int { return strings.Compare(a.Name, b.Name) })
-}
-
 // Definitions serves the definitions of boards from memory and reads them again
 // every few seconds. Safe for concurrent use.
 type Definitions struct {
 	store   *Store
-	index   *index
 	buckets *Buckets
 	log     *slog.Logger
 	// Retain is how long increments are kept, 0 for ever. Add refuses boards that take increments
@@ -122,12 +93,11 @@ func (d *Definitions) Add(ctx context.Context, def models.Board, dryRun bool) (*
 func (d *Definitions) Refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
-	d.buckets.forgetNames()
 	stored, err := d.store.boards(ctx)
 	if err != nil {
 		return err
 	}
-	known := *d.index.boards.Load()
+	known := *d.buckets.boards.Load()
 	boards := make(map[string]*Board, len(stored))
 	for _, def := range stored {
 		b, err := NewBoard(def)
@@ -135,13 +105,15 @@ func (d *Definitions) Refresh(ctx context.Context) error {
 			// A newer version of the service may define boards that this one can't
 			// use.
 			d.log.WarnContext(ctx, "a board's definition can't be used here; it stays as it was", "board", def.Name, "error", err)
-			b = known[def.Name]
+			if b = known[def.Name]; b != nil {
+				b, _ = NewBoard(b.Board) // whose names of buckets are read again
+			}
 		}
 		if b != nil {
 			boards[b.Name] = b
 		}
 	}
-	d.index.boards.Store(&boards)
+	d.buckets.boards.Store(&boards)
 	failed := d.buckets.loadOpen(ctx)
 	for _, b := range boards {
 		failed = errors.Join(failed, d.buckets.prepare(ctx, b))
@@ -150,10 +122,10 @@ func (d *Definitions) Refresh(ctx context.Context) error {
 }
 
 // Board returns the board of this name, or CodeBoardNotFound. No I/O.
-func (d *Definitions) Board(name string) (*Board, error) { return d.index.board(name) }
+func (d *Definitions) Board(name string) (*Board, error) { return d.buckets.board(name) }
 
 // Boards returns all boards, ordered by name. No I/O.
-func (d *Definitions) Boards() []*Board { return d.index.list() }
+func (d *Definitions) Boards() []*Board { return d.buckets.list() }
 
 // Zones returns the time zones of the boards, each once. No I/O.
 func (d *Definitions) Zones() []*time.Location {

@@ -2,11 +2,8 @@ package catalog
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"stepboard/internal/reading"
 	"stepboard/models"
 )
 
@@ -31,8 +28,12 @@ func (s *Buckets) Existing(ctx context.Context, expected *models.Bucket) (*model
 			return nil, models.Unavailable("find open buckets", err)
 		}
 	}
+	b, err := s.board(expected.Board)
+	if err != nil {
+		return nil, err
+	}
 	// Under another definition it may have been made to close earlier.
-	exists, err := s.names.Load().of(expected.Board).contain(ctx, s.store, expected.Name)
+	exists, err := b.exists(ctx, s.store, expected.Name)
 	if err != nil {
 		return nil, models.Unavailable("find buckets", err)
 	}
@@ -42,42 +43,17 @@ func (s *Buckets) Existing(ctx context.Context, expected *models.Bucket) (*model
 	return s.Load(ctx, expected.Board, expected.Name)
 }
 
-// forgetNames lets the names of buckets be read again when they are needed.
-func (s *Buckets) forgetNames() { s.names.Store(&bucketNames{}) }
-
-// bucketNames holds the names of the buckets of boards since a refresh. Safe for
-// concurrent use.
-type bucketNames struct {
-	boards sync.Map // from the name of a board to its *boardNames
-}
-
-// boardNames holds the names of the buckets of a board, once they were read.
-type boardNames struct {
-	board   string
-	reading *reading.Shared
-	known   atomic.Pointer[map[string]struct{}]
-}
-
-// of returns the names of a board.
-func (n *bucketNames) of(board string) *boardNames {
-	names, ok := n.boards.Load(board)
-	if !ok {
-		names, _ = n.boards.LoadOrStore(board, &boardNames{board: board, reading: reading.New(refreshTimeout)})
-	}
-	return names.(*boardNames)
-}
-
-// contain reports whether a bucket is among the names. One query the first time, none
-// afterwards.
-func (n *boardNames) contain(ctx context.Context, store *Store, bucket string) (bool, error) {
-	if n.known.Load() == nil {
-		_, err := n.reading.Share(ctx, func(ctx context.Context) error {
-			if n.known.Load() != nil {
+// exists reports whether a bucket of this name exists, or has by the last refresh. One query the first time after a
+// refresh, which concurrent calls share; none afterwards.
+func (b *Board) exists(ctx context.Context, store *Store, bucket string) (bool, error) {
+	if b.names.Load() == nil {
+		_, err := b.reading.Share(ctx, func(ctx context.Context) error {
+			if b.names.Load() != nil {
 				return nil
 			}
-			names, err := store.names(ctx, n.board)
+			names, err := store.names(ctx, b.Name)
 			if err == nil {
-				n.known.Store(&names)
+				b.names.Store(&names)
 			}
 			return err
 		})
@@ -85,6 +61,5 @@ func (n *boardNames) contain(ctx context.Context, store *Store, bucket string) (
 			return false, err
 		}
 	}
-	_, exists := (*n.known.Load())[bucket]
-	return exists, nil
+	return (*b.names.Load())[bucket], nil
 }

@@ -17,7 +17,8 @@ import (
 func countQueries(t testing.TB, db *gorm.DB) *atomic.Int64 {
 	t.Helper()
 	var n atomic.Int64
-	err := db.Callback().Query().Before("gorm:query").Register("count", func(*gorm.DB) { n.Add(1) })
+	count := func(*gorm.DB) { n.Add(1) }
+	err := errors.Join(db.Callback().Query().Before("gorm:query").Register("count", count), db.Callback().Row().Before("gorm:row").Register("count", count))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 // range is returned nevertheless), CodeUnavailable if Postgres must be asked and
 // is away. Two queries the first time, none afterwards.
 func (s *Buckets) ForIncrement(ctx context.Context, board string, now time.Time) (models.TotalRange, error) {
-	b, err := s.index.board(board)
+	b, err := s.board(board)
 	if err != nil {
 		return models.TotalRange{}, err
 	}
@@ -32,7 +32,7 @@ func (s *Buckets) ForIncrement(ctx context.Context, board string, now time.Time)
 // ForTotal returns the bucket that a running total raises. Errors: ErrNoBucket if
 // it raises none, CodeBoardNotFound, and those of Load.
 func (s *Buckets) ForTotal(ctx context.Context, board, total string) (*models.Bucket, error) {
-	b, err := s.index.board(board)
+	b, err := s.board(board)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (s *Buckets) ForTotal(ctx context.Context, board, total string) (*models.Bu
 // before and after the time in which it takes increments. CodeBoardNotFound, and
 // CodeBoardKind if the board takes no increments. No I/O.
 func (s *Buckets) OfBucket(bucket *models.Bucket, now time.Time) (models.TotalRange, error) {
-	b, err := s.index.board(bucket.Board)
+	b, err := s.board(bucket.Board)
 	if err != nil {
 		return models.TotalRange{}, err
 	}
@@ -82,7 +82,7 @@ func (s *Buckets) ExpiredTotals(ctx context.Context, now time.Time, retain time.
 // without increments cost no query.
 func (s *Buckets) totalRanges(ctx context.Context, now time.Time, rangeOf func(kind, *models.Bucket) (models.TotalRange, bool)) ([]models.TotalRange, error) {
 	var ranges []models.TotalRange
-	for _, b := range s.index.list() {
+	for _, b := range s.list() {
 		proposed := s.propose(b, now)
 		if _, ok := rangeOf(b.kind, proposed); !ok {
 			continue

@@ -11,7 +11,9 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/column"
 	"stepboard/internal/dialect"
+	"stepboard/internal/lists"
 	"stepboard/models"
 )
 
@@ -128,10 +130,7 @@ func (s *Store) add(ctx context.Context, def models.Board, dryRun bool) (added b
 // Dropped returns the names of the boards that earlier settings have named and these do not,
 // in order, but for events that are over. They are served as before.
 func (s *Store) Dropped(ctx context.Context, settings []models.Board, now time.Time) (names []string, err error) {
-	named := make([]string, len(settings))
-	for i, def := range settings {
-		named[i] = def.Name
-	}
+	named := column.Of(settings, func(def models.Board) string { return def.Name })
 	err = s.db.WithContext(ctx).Model(&models.Board{}).Where("from_settings AND (ends_at IS NULL OR ends_at > ?)", now.UTC()).
 		Where("name NOT IN ?", named).Order("name").Pluck("name", &names).Error
 	return names, models.Wrap("look for boards that the settings no longer name", err)
@@ -160,29 +159,14 @@ func (s *Store) boards(ctx context.Context) ([]models.Board, error) {
 
 // bucket returns one bucket, or ErrNoBucket if it does not exist.
 func (s *Store) bucket(ctx context.Context, board, name string) (*models.Bucket, error) {
-	var bucket models.Bucket
-	err := s.db.WithContext(ctx).Where("board = ? AND bucket = ?", board, name).Take(&bucket).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return nil, ErrNoBucket
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read bucket %s of board %s: %w", name, board, err)
-	}
-	return &bucket, nil
+	bucket, err := lists.Take[models.Bucket](s.db.WithContext(ctx).Where("board = ? AND bucket = ?", board, name), ErrNoBucket)
+	return &bucket, models.Wrap("read bucket "+name+" of board "+board, err)
 }
 
 // names returns the names of all buckets of a board.
-func (s *Store) names(ctx context.Context, board string) (map[string]struct{}, error) {
-	var list []string
-	err := s.db.WithContext(ctx).Model(&models.Bucket{}).Where("board = ?", board).Pluck("bucket", &list).Error
-	if err != nil {
-		return nil, fmt.Errorf("read the buckets of board %s: %w", board, err)
-	}
-	names := make(map[string]struct{}, len(list))
-	for _, name := range list {
-		names[name] = struct{}{}
-	}
-	return names, nil
+func (s *Store) names(ctx context.Context, board string) (map[string]bool, error) {
+	names, err := lists.ByKey[string, bool](s.db.WithContext(ctx).Model(&models.Bucket{}).Select("bucket", "true").Where("board = ?", board))
+	return names, models.Wrap("read the buckets of board "+board, err)
 }
 
 // open returns the buckets of all boards that close after the given time, and the given boards'
@@ -215,10 +199,7 @@ func (s *Store) hot(ctx context.Context, board string, now time.Time) ([]models.
 // ensure inserts the proposed buckets of one board that do not exist, and returns the stored
 // ones. Concurrent writers all get the same buckets.
 func (s *Store) ensure(ctx context.Context, proposed []models.Bucket) ([]models.Bucket, error) {
-	names := make([]string, len(proposed))
-	for i, b := range proposed {
-		names[i] = b.Name
-	}
+	names := column.Of(proposed, func(b models.Bucket) string { return b.Name })
 	db, board := s.db.WithContext(ctx), proposed[0].Board
 	var stored []models.Bucket
 	err := db.Clauses(clause.OnConflict{DoNothing: true}).Create(&proposed).Error
@@ -228,8 +209,5 @@ func (s *Store) ensure(ctx context.Context, proposed []models.Bucket) ([]models.
 	if err == nil && len(stored) < len(names) {
 		err = gorm.ErrRecordNotFound
 	}
-	if err != nil {
-		return nil, fmt.Errorf("store %d buckets of board %s: %w", len(names), board, err)
-	}
-	return stored, nil
+	return stored, models.Wrap(fmt.Sprintf("store %d buckets of board %s", len(names), board), err)
 }

@@ -8,6 +8,7 @@ import (
 	"gorm.io/gorm"
 
 	"stepboard/internal/dialect"
+	"stepboard/internal/lists"
 	"stepboard/models"
 	"stepboard/services/boards/score"
 )
@@ -65,11 +66,7 @@ func moveEnd(tx *gorm.DB, b *Board, end time.Time) error {
 
 // lockBucket returns the stored bucket of a proposed one's name, whose row it locks, or ErrNoBucket.
 func lockBucket(tx *gorm.DB, proposed *models.Bucket) (*models.Bucket, error) {
-	var bucket models.Bucket
-	err := tx.Clauses(dialect.BucketLock()).
-		Take(&bucket, "board = ? AND bucket = ?", proposed.Board, proposed.Name).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		return nil, ErrNoBucket
-	}
+	bucket, err := lists.Take[models.Bucket](tx.Clauses(dialect.BucketLock()).
+		Where("board = ? AND bucket = ?", proposed.Board, proposed.Name), ErrNoBucket)
 	return &bucket, err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"stepboard/internal/column"
 	"stepboard/models"
 )
 
@@ -98,11 +99,7 @@ func (s *Buckets) Make(ctx context.Context, proposed []*models.Bucket) ([]*model
 			s.remember(&stored[i])
 		}
 	}
-	made := make([]*models.Bucket, len(proposed))
-	for i, b := range proposed {
-		made[i] = s.cachedOr(b)
-	}
-	return made, nil
+	return column.Of(proposed, s.cachedOr), nil
 }
 
 // makeAtOnce is how many buckets one statement makes.

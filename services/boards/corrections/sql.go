@@ -9,8 +9,10 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
 
+	"stepboard/internal/column"
 	"stepboard/internal/dialect"
 	"stepboard/internal/failpoint"
+	"stepboard/internal/lists"
 	"stepboard/models"
 	"stepboard/services/boards/results"
 	"stepboard/services/platform/cursor"
@@ -214,23 +216,13 @@ func (s *Store) find(ctx context.Context, id int64) (Entry, error) {
 }
 
 func first(db *gorm.DB, id int64) (Entry, error) {
-	var row entryRow
-	found := entries(db).Where("c.id = ?", id).Scan(&row)
-	switch {
-	case found.Error != nil:
-		return Entry{}, fmt.Errorf("read a correction: %w", found.Error)
-	case found.RowsAffected == 0:
-		return Entry{}, models.Errorf(models.CodeNotFound, "there is no correction of this id")
-	}
-	return row.entry(), nil
+	row, err := lists.Take[entryRow](entries(db).Where("c.id = ?", id), models.Errorf(models.CodeNotFound, "there is no correction of this id"))
+	return row.entry(), err
 }
 
 // list returns a page of corrections, newest first.
 func (s *Store) list(ctx context.Context, q Query) ([]Entry, error) {
-	db := entries(s.reads.WithContext(ctx))
-	if q.Board != "" {
-		db = db.Where("c.board = ?", q.Board)
-	}
+	db := entries(s.reads.WithContext(ctx)).Where(&models.Correction{Board: q.Board})
 	if q.User != "" {
 		db = db.Where("u.external_id = ?", q.User)
 	}
@@ -242,11 +234,7 @@ func (s *Store) list(ctx context.Context, q Query) ([]Entry, error) {
 		db = db.Where("c.lifted_at IS NULL")
 	}
 	rows, err := cursor.Newest[entryRow](db, "c.id", q.Before, q.Limit)
-	list := make([]Entry, len(rows))
-	for i := range rows {
-		list[i] = rows[i].entry()
-	}
-	return list, err
+	return column.Of(rows, func(r entryRow) Entry { return r.entry() }), err
 }
 
 // hot returns the corrections that concern buckets which may be in Redis.
@@ -267,16 +255,12 @@ func (s *Store) kind(ctx context.Context, bucket *models.Bucket, user models.Row
 // reported returns what a user has reported for an archived bucket while a correction
 // held; 0 for nothing.
 func (s *Store) reported(ctx context.Context, bucket *models.Bucket, user models.RowID) (models.Composite, error) {
-	var rows []struct {
-		Points    models.Points `gorm:"column:score"`
-		ReachedAt time.Time
-	}
-	err := s.reads.WithContext(ctx).Table("reported_scores").Select("score, reached_at").
-		Where("board = ? AND bucket = ? AND user_id = ?", bucket.Board, bucket.Name, user).Scan(&rows).Error
-	if err != nil || len(rows) == 0 {
+	row, err := lists.First[models.ScoreTotal](s.reads.WithContext(ctx).Table("reported_scores").Select("score, reached_at").
+		Where("board = ? AND bucket = ? AND user_id = ?", bucket.Board, bucket.Name, user))
+	if err != nil || row == nil {
 		return 0, err
 	}
-	return encode(bucket, &rows[0].Points, &rows[0].ReachedAt), nil
+	return encode(bucket, new(models.Points(row.Score)), &row.ReachedAt), nil
 }
 
 // reportedBy is reported of one user, in a list.

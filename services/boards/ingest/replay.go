@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -60,10 +59,7 @@ func (r *Replayer) appliedUpto(ctx context.Context) (time.Time, error) {
 	defer cancel()
 	now := r.Clock()
 	lag, err := r.Queue.Lag(ctx)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read the queue's lag: %w", err)
-	}
-	return now.Add(-lag.Oldest), nil
+	return now.Add(-lag.Oldest), models.Wrap("read the queue's lag", err)
 }
 
 // ReplaySince applies everything that the queue has kept since a moment, and

@@ -24,10 +24,7 @@ type Minute struct {
 func (s *Service) lastHour(ctx context.Context, now time.Time) ([]Minute, error) {
 	first := now.Truncate(time.Minute).Add(-keptMinutes * time.Minute)
 	rows, err := s.store.minutes(ctx, first)
-	if err != nil {
-		return nil, err
-	}
-	return sumMinutes(first, rows), nil
+	return sumMinutes(first, rows), err
 }
 
 // sumMinutes sums the figures of processes in the sixty minutes from one on.
