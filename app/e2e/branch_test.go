@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"stepboard/internal/testenv"
@@ -43,6 +45,37 @@ func (s *server) left(users ...models.UserID) string {
 		}
 	}
 	return strings.Join(there, " ")
+}
+
+// Of two operators who erase themselves at once one stays, as long as somebody else is there.
+func TestTheLastTwoOperatorsLeave(t *testing.T) {
+	t.Parallel()
+	testenv.LocalOrEach(t, func(t *testing.T, env *testenv.Env) {
+		s := newServer(t, env)
+		s.signUp("", "zoe")
+		var stayed models.UserID
+		for round := range 20 {
+			both := []models.UserID{models.UserID(fmt.Sprintf("ann-%d", round)), models.UserID(fmt.Sprintf("bob-%d", round))}
+			s.signUp("", both...)
+			for _, user := range both {
+				if err := s.app.Sessions.AddOperator(t.Context(), user, "test", false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if stayed != "" {
+				s.eraseSelf(stayed)
+			}
+			var leaving sync.WaitGroup
+			for _, user := range both {
+				leaving.Go(func() { s.as(user, "DELETE", "/v1/me", `{"confirm":"erase"}`) })
+			}
+			leaving.Wait()
+			stayed = models.UserID(s.left(both...))
+			if !slices.Contains(both, stayed) {
+				t.Fatalf("round %d: %q are left", round, stayed)
+			}
+		}
+	})
 }
 
 // An operator erases a user with all whom they have brought, by as many calls as it takes: the user last. The last operator

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"gorm.io/gorm"
+
 	"stepboard/models"
 )
 
@@ -14,6 +16,8 @@ const branchAtOnce = 50
 type Operators interface {
 	// Leaves returns CodeLastOperator if no operator would be left without the users.
 	Leaves(ctx context.Context, users ...models.UserID) error
+	// Leave is Leaves in the transaction that erases a user.
+	Leave(tx *gorm.DB, user models.UserID) error
 	// Branch returns a user and all who came by their invitations, or by those of whom they have brought, the user first.
 	Branch(ctx context.Context, user models.UserID) ([]models.UserID, error)
 }
@@ -26,10 +30,7 @@ type Operated struct {
 
 // Begin is that of the Service, or returns CodeLastOperator.
 func (o Operated) Begin(ctx context.Context, user models.UserID, dryRun bool) (models.Erasure, error) {
-	if err := o.Operators.Leaves(ctx, user); err != nil {
-		return models.Erasure{}, err
-	}
-	return o.Service.Begin(ctx, user, dryRun)
+	return o.begin(ctx, user, dryRun, erasureLimit, o.Operators.Leave)
 }
 
 // BeginBranch erases a user and all who came by their invitations, or by those of whom they have brought, branchAtOnce of them

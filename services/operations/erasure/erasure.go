@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"gorm.io/gorm"
+
 	"stepboard/internal/column"
 	"stepboard/internal/failpoint"
 	"stepboard/models"
@@ -73,16 +75,18 @@ func (s *Service) Subjects() []models.Subject { return s.o.Subjects }
 // CodeRateLimited if the user id was erased erasureLimit times within a day, CodeUnavailable. In a
 // dry run it changes nothing, and the erasure has no id.
 func (s *Service) Begin(ctx context.Context, user models.UserID, dryRun bool) (models.Erasure, error) {
-	return s.begin(ctx, user, dryRun, erasureLimit)
+	return s.begin(ctx, user, dryRun, erasureLimit, nil)
 }
 
-// begin is Begin with another limit than three; 0 means none.
-func (s *Service) begin(ctx context.Context, user models.UserID, dryRun bool, limit int) (models.Erasure, error) {
+// begin is Begin with another limit than three; 0 means none. If leave is given, it may keep the user.
+func (s *Service) begin(
+	ctx context.Context, user models.UserID, dryRun bool, limit int, leave func(tx *gorm.DB, user models.UserID) error,
+) (models.Erasure, error) {
 	secret, err := s.o.Store.Key(ctx)
 	if err != nil {
 		return models.Erasure{}, models.Unavailable("erase a user", err)
 	}
-	e, err := s.o.Store.begin(ctx, user, secret, s.now(), limit, dryRun)
+	e, err := s.o.Store.begin(ctx, user, secret, s.now(), limit, dryRun, leave)
 	if errors.Is(err, errNotStored) {
 		return models.Erasure{}, models.NoUser(user)
 	}

@@ -99,7 +99,7 @@ func (s *Service) apply(ctx context.Context, known *Known) (n int64, err error) 
 			if !erased[string(hashOf(known.secret, u.User, u.Row))] {
 				continue
 			}
-			if _, err := s.begin(ctx, u.User, false, 0); err != nil {
+			if _, err := s.begin(ctx, u.User, false, 0, nil); err != nil {
 				return n, err
 			}
 			n++

@@ -47,9 +47,11 @@ func (s *Store) Key(ctx context.Context) ([]byte, error) {
 
 // begin takes a user id from its row and records the erasure, or returns the one of this
 // user id that is under way. errNotStored if there is no such user, CodeRateLimited if it is
-// one more than limit within erasurePeriod; 0 means no limit. In a dry run it changes nothing.
+// one more than limit within erasurePeriod; 0 means no limit. If leave is given, it may keep the user. In a dry run it
+// changes nothing.
 func (s *Store) begin(
 	ctx context.Context, user models.UserID, secret []byte, now time.Time, limit int, dryRun bool,
+	leave func(tx *gorm.DB, user models.UserID) error,
 ) (e models.Erasure, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		u, err := lists.First[models.User](tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Where("external_id = ?", user))
@@ -73,6 +75,11 @@ func (s *Store) begin(
 		}
 		if limit > 0 {
 			if err := checkLimit(tx, &e, limit); err != nil {
+				return err
+			}
+		}
+		if leave != nil {
+			if err := leave(tx, user); err != nil {
 				return err
 			}
 		}

@@ -3,7 +3,6 @@ package sessions
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"strings"
 	"time"
 
@@ -68,10 +67,9 @@ func (s *Service) RemoveOperator(ctx context.Context, user models.UserID, dryRun
 		return err
 	}
 	err = s.o.Store.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
-		var all []models.Operator // locked: of two who remove each other one stays; who is being erased does not count
-		err := tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Where("user_id IN (SELECT user_id FROM users)").Order("user_id").Find(&all).Error
+		all, err := lockOperators(tx)
 		if err != nil {
-			return fmt.Errorf("lock operators: %w", err)
+			return err
 		}
 		if len(all) == 1 && all[0].User == row {
 			return errLast
@@ -85,18 +83,37 @@ func (s *Service) RemoveOperator(ctx context.Context, user models.UserID, dryRun
 	return models.Public("remove an operator", err)
 }
 
+// lockOperators returns all operators but those who are being erased. They stay until the end of the transaction, so that of
+// two who leave, or remove each other, one stays.
+func lockOperators(tx *gorm.DB) (all []models.Operator, err error) {
+	err = tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Where("user_id IN (SELECT user_id FROM users)").Order("user_id").Find(&all).Error
+	return all, models.Wrap("lock operators", err)
+}
+
+// Leave is Leaves in the transaction that erases a user. Two queries.
+func (s *Service) Leave(tx *gorm.DB, user models.UserID) error {
+	if _, err := lockOperators(tx); err != nil {
+		return err
+	}
+	return leaves(tx, user)
+}
+
 // Leaves returns CodeLastOperator if the last operators are among users who are to be erased, unless it is one who is alone.
 // One query.
 func (s *Service) Leaves(ctx context.Context, users ...models.UserID) error {
+	return models.Public("look up operators", leaves(s.o.Store.db.WithContext(ctx), users...))
+}
+
+func leaves(db *gorm.DB, users ...models.UserID) error {
 	var last bool
-	among := lists.Is(s.o.Store.db, users)
-	err := s.o.Store.db.WithContext(ctx).Raw(`SELECT EXISTS (SELECT 1 FROM operators o JOIN users u ON u.user_id = o.user_id WHERE u.external_id ?)
+	among := lists.Is(db, users)
+	err := db.Raw(`SELECT EXISTS (SELECT 1 FROM operators o JOIN users u ON u.user_id = o.user_id WHERE u.external_id ?)
 		AND NOT EXISTS (SELECT 1 FROM operators o JOIN users u ON u.user_id = o.user_id WHERE NOT u.external_id ?)
 		AND (SELECT count(*) FROM (SELECT 1 FROM users LIMIT 2) AS two) = 2`, among, among).Scan(&last).Error
 	if err == nil && last {
 		err = errLast
 	}
-	return models.Public("look up operators", err)
+	return err
 }
 
 // CameBy is how somebody has come, and whom they have brought.
