@@ -345,6 +345,8 @@ func (s *Service) exchange(ctx context.Context, p *provider, found *oidc.Provide
 	text, _ := answer.Extra("id_token").(string)
 	token, err := found.Verifier(&oidc.Config{ClientID: p.ClientID, Now: s.o.Clock}).Verify(ctx, text)
 	switch {
+	case err != nil && strings.Contains(err.Error(), "fetching keys"): // go-oidc has no error of its own for it
+		return nil, nil, &Refusal{Unavailable, harmless(err)}
 	case err != nil:
 		return nil, nil, &Refusal{Refused, harmless(err)}
 	case token.Nonce != a.Nonce:

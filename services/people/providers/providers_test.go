@@ -280,6 +280,16 @@ func TestProvidersThatAreAway(t *testing.T) {
 		}
 	}
 	f.Answer(document, nil)
+	for name, answer := range map[string]http.HandlerFunc{
+		"an error": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "away", http.StatusServiceUnavailable) },
+		"endless":  endless,
+	} {
+		begun, back := f.leave("")
+		f.Answer("/keys", answer)
+		t.Log("keys:", name)
+		f.refused(begun.Cookie, back, providers.Unavailable)
+		f.Answer("/keys", nil)
+	}
 	begun, back := f.leave("")
 	f.Answer("/token", endless)
 	f.refused(begun.Cookie, back, providers.Unavailable)
