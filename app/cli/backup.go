@@ -145,6 +145,7 @@ type restoration struct {
 	target   backups.Target // nil for a file
 	restored backups.Restored
 	revived  bool // upload addresses that were revoked since may be valid again
+	headless bool // the backup has operators, but each was removed or erased since
 }
 
 func (r *restoration) run(ctx context.Context) (err error) {
@@ -184,6 +185,9 @@ func (r *restoration) run(ctx context.Context) (err error) {
 			"Nobody knows which upload addresses were revoked since: they can be used again. "+
 			"`stepboard upload-address list --user USER --data %s` lists those of a user.\n", r.folder.Dir)
 	}
+	if r.headless {
+		fmt.Fprintf(r.stdout, "Nobody is an operator any more. `stepboard operators add USER --data %s` makes somebody one.\n", r.folder.Dir)
+	}
 	if _, err := os.Stat(r.folder.Path(secretName)); err != nil && r.cfg.Auth.None() {
 		fmt.Fprintf(r.stdout, "There is no %s: put the former one there, or serve makes another and refuses the tokens of users.\n",
 			filepath.Join(r.folder.Dir, secretName))
@@ -220,8 +224,17 @@ func (r *restoration) prepare(ctx context.Context) (erased int64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", r.from, err)
 	}
-	erased, err = r.erase(ctx, a, append(later, r.replaced(ctx)))
-	return erased, errors.Join(err, a.Close())
+	defer func() { err = errors.Join(err, a.Close()) }()
+	before, err := a.Sessions.Operators(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if erased, err = r.erase(ctx, a, append(later, r.replaced(ctx))); err != nil {
+		return erased, err
+	}
+	after, err := a.Sessions.Operators(ctx)
+	r.headless = len(before) > 0 && len(after) == 0
+	return erased, err
 }
 
 // make makes a database in the folder, beside its own, of the file or of the target's state as of a

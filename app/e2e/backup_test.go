@@ -144,7 +144,10 @@ func TestErasuresAfterABackup(t *testing.T) {
 	p := testenv.ServeFolder(t, dir)
 	empty := backUp(t, dir)
 	onFolder(t, dir, "import", "friends", file(t, "9 10\n9 11\n")).Succeeds(t)
+	onFolder(t, dir, "operators", "add", "10").Succeeds(t)
 	path := backUp(t, dir)
+	onFolder(t, dir, "operators", "add", "11").Succeeds(t)
+	onFolder(t, dir, "operators", "remove", "10").Succeeds(t)
 	erase(t, dir, p, "10")
 	onFolder(t, dir, "import", "friends", file(t, "9 12\n")).Succeeds(t)
 	exported := filepath.Join(t.TempDir(), "erasures")
@@ -162,6 +165,9 @@ func TestErasuresAfterABackup(t *testing.T) {
 		// Which keys were revoked since was known only from what the folder, or the file, had of that.
 		if says := strings.Contains(printed, "upload addresses were revoked since: they can be used again"); says != slices.Contains(args, "--no-erasures") {
 			t.Errorf("it prints %s", printed)
+		}
+		if says := strings.Contains(printed, "Nobody is an operator any more"); says != (erased == 1) {
+			t.Errorf("of user 10, who was an operator, it prints %s", printed)
 		}
 		if got := files(t, dir); got != "lock secret stepboard.db" || string(testenv.Must(os.ReadFile(filepath.Join(dir, "secret")))) != secret {
 			t.Errorf("the folder has %s", got)
