@@ -135,7 +135,7 @@ func TestAStoppedProcessHearsOfAnErasureLate(t *testing.T) {
 	})
 	// Less is not noticed: any process may hear of an erasure as late.
 	testenv.Eventually(t, "the process has been stopped for longer than a few seconds", func() bool {
-		return time.Since(since) > 5*time.Second
+		return time.Since(since) > 7*time.Second
 	})
 	stopped.Signal(syscall.SIGCONT)
 	testenv.Wait(t, "the calls that wait end", &waiting)

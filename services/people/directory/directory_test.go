@@ -488,6 +488,41 @@ func TestErasuresAreHeardLate(t *testing.T) {
 	})
 }
 
+// A process that was stopped while it read who was erased, and then gave up, has not tried since.
+func TestStoppedWhileReadingErasures(t *testing.T) {
+	t.Parallel()
+	testenv.Each(t, func(t *testing.T, env *testenv.Env) {
+		clock, stop := testenv.NewClock(testenv.Noon), func() {}
+		s := directory.New(directory.Options{
+			Store: directory.NewStore(env.Gorm), Copies: servicetest.Users(env), Memory: 1_000_000, Log: env.Log,
+			Elapsed: func() time.Time { defer stop(); return clock.Now() },
+		})
+		t.Cleanup(s.Close)
+		if err := s.LoadErased(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		row := testenv.Must(s.Ensure(t.Context(), "ann"))[0]
+		if err := env.Gorm.Exec(`DELETE FROM users WHERE user_id = ?`, row).Error; err != nil { // as another process does
+			t.Fatal(err)
+		}
+		if err := env.Gorm.Create(&models.Erasure{Row: row, Hash: []byte{1}, BegunAt: testenv.Noon, FinishedAt: &testenv.Noon}).Error; err != nil {
+			t.Fatal(err)
+		}
+		ctx, giveUp := context.WithCancel(t.Context())
+		stop = func() {
+			stop = func() {}
+			clock.Advance(time.Minute)
+			giveUp()
+		}
+		if err := s.LoadErased(ctx); err == nil {
+			t.Fatal("it has read them")
+		}
+		if found := testenv.Must(s.FindOne(t.Context(), "ann")); found != 0 {
+			t.Errorf("the erased user has row %d", found)
+		}
+	})
+}
+
 func closeSQL(t testing.TB, env *testenv.Env) {
 	t.Helper()
 	if env.Pool != nil {

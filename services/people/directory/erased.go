@@ -113,6 +113,9 @@ func (s *Service) readErased(ctx context.Context, all bool) error {
 	}
 	if err != nil {
 		failed := s.elapsed()
+		if latest := began.Add(erasedTimeout); failed.After(latest) { // the process was stopped meanwhile
+			failed = latest
+		}
 		s.erased.triedAt.Store(&failed)
 		return err
 	}
