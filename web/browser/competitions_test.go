@@ -216,7 +216,7 @@ func TestConsoleRecomputesACompetition(t *testing.T) {
 	f := newFakeService(t, false)
 	const path = "/v1/competitions/spring"
 	final := competitionOf("final", nil, teamsOf(true)["entries"].([]any)[1])
-	final["revision"], final["my_team"] = 1, nil
+	final["revision"], final["my_team"], final["changed_at"] = 1, nil, "2026-11-20T12:00:00.000Z"
 	f.returns("GET /v1/admin/status", map[string]any{"work": map[string]any{}})
 	f.returns("GET "+path, final)
 	f.returns("GET "+path+"/teams", teamsOf(true))
@@ -239,6 +239,8 @@ func TestConsoleRecomputesACompetition(t *testing.T) {
 	c.typeIn("#token", fakeToken())
 	c.click(".sign-in .strong")
 	c.until("the standing is there", standingShown)
+	c.until("it says that a day has changed since", "document.querySelector('.facts').innerText.includes('A day has changed since')")
+	c.screenshot("console-changed")
 	c.act("[data-action=recompute]", "Revision 2 is made", "wrong members")
 	if reason := testenv.Receive(t, "the call", reasons); reason != "wrong members" {
 		t.Errorf("the reason is %q", reason)
