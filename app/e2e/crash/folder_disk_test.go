@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"stepboard/app/e2e/harness"
 	"stepboard/internal/testenv"
@@ -31,7 +32,12 @@ func onDisk(t *testing.T, test func(t *testing.T, disk string)) {
 	if out, err := exec.CommandContext(t.Context(), "unshare", "--map-root-user", "--mount", "true").CombinedOutput(); err != nil {
 		testenv.NotChecked(t, fmt.Sprintf("unshare: %v: %s", err, bytes.TrimSpace(out)))
 	}
-	cmd := exec.CommandContext(t.Context(), "unshare", "--map-root-user", "--mount", os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=5m")
+	left := time.Duration(0) // no limit
+	if deadline, ok := t.Deadline(); ok {
+		left = time.Until(deadline)
+	}
+	cmd := exec.CommandContext(t.Context(), "unshare", "--map-root-user", "--mount", os.Args[0],
+		"-test.run=^"+t.Name()+"$", "-test.timeout="+left.String())
 	cmd.Env = append(os.Environ(), variable+"="+t.TempDir(), "TEST_BINARY="+testenv.Binary())
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
 		t.Fatalf("%v: %s", err, out)
