@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"stepboard/handlers"
@@ -41,6 +42,27 @@ func TestProbesShareAnAnswer(t *testing.T) {
 	if n, most := checks.Load(), 1+int64(time.Since(begin)/time.Second); n > most || log.Len() > 0 {
 		t.Errorf("%d checks, %d bytes of log", n, log.Len())
 	}
+}
+
+// A process may be stopped while it checks, after it has looked at a part: what it has seen is as old as the check then.
+func TestAnAnswerIsAsOldAsItsCheck(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		checks := 0
+		api := newAPI(t, handlers.Config{
+			Ready: func(context.Context) handlers.Readiness {
+				checks++
+				time.Sleep(1500 * time.Millisecond)
+				return handlers.Readiness{Stores: map[string]error{"redis": nil}}
+			},
+			ProbesOnly: true,
+		})
+		for want := range 3 {
+			if send(t, api, "", "GET /readyz", ""); checks != want+1 {
+				t.Errorf("%d checks, not %d", checks, want+1)
+			}
+		}
+	})
 }
 
 func TestHealth(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/trace"
 
+	"stepboard/internal/reading"
 	"stepboard/models"
 	"stepboard/web"
 )
@@ -297,7 +298,7 @@ func (c *Config) choices(api huma.API, path string, kind models.ChoiceKind, desc
 
 // probes adds what orchestrators and Prometheus ask of every process.
 func (c *Config) probes(engine *gin.Engine) {
-	health := &healthHandlers{check: c.Ready, log: c.Log}
+	health := &healthHandlers{check: c.Ready, log: c.Log, reading: reading.New(readyTimeout)}
 	engine.GET("/healthz", health.live)
 	engine.GET("/readyz", health.ready)
 	if !c.MetricsElsewhere {

@@ -8,11 +8,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
+	"stepboard/internal/reading"
 	"stepboard/models"
 	"stepboard/services/boards/ingest"
 	"stepboard/services/operations/status"
@@ -179,7 +180,7 @@ func dateIfAny(d *models.Date) *string {
 const (
 	// readyTimeout bounds how long a probe waits for the stores.
 	readyTimeout = 2 * time.Second
-	// readyAge is how old the answer to a probe may be.
+	// readyAge is how old what a probe hears may be.
 	readyAge = time.Second
 )
 
@@ -200,9 +201,8 @@ type healthHandlers struct {
 	check ReadyCheck
 	log   *slog.Logger
 
-	mu    sync.Mutex
-	asked time.Time
-	found Readiness
+	reading *reading.Shared // with readyTimeout
+	found   atomic.Pointer[Readiness]
 }
 
 // live reports that the process runs. It does not look at the stores, because
@@ -235,22 +235,18 @@ func (h *healthHandlers) ready(c *gin.Context) {
 // do something. A client that gives up does not cancel the check, because the check would then
 // report that the stores have failed.
 func (h *healthHandlers) readiness(ctx context.Context) Readiness {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if time.Since(h.asked) < readyAge {
-		return h.found
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
-	defer cancel()
-	h.found = h.check(ctx)
-	h.asked = time.Now()
-	for store, err := range h.found.Stores {
-		if err != nil {
-			h.log.WarnContext(ctx, "a store does not answer", "store", store, "error", err)
+	_ = h.reading.Seldom(context.WithoutCancel(ctx), readyAge, func(ctx context.Context) error { // which never fails
+		found := h.check(ctx)
+		h.found.Store(&found)
+		for store, err := range found.Stores {
+			if err != nil {
+				h.log.WarnContext(ctx, "a store does not answer", "store", store, "error", err)
+			}
 		}
-	}
-	for work, err := range h.found.Degraded {
-		h.log.WarnContext(ctx, "some work is refused or waits", "work", work, "error", err)
-	}
-	return h.found
+		for work, err := range found.Degraded {
+			h.log.WarnContext(ctx, "some work is refused or waits", "work", work, "error", err)
+		}
+		return nil
+	})
+	return *h.found.Load()
 }
