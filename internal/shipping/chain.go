@@ -376,7 +376,7 @@ var errTooMuchWaits = errors.New("too much waits for the target")
 // collect writes what was committed since the last state to a file of the data folder, as the next
 // state. It needs the lock.
 func (s *Shipper) collect(ctx context.Context) error {
-	c := s.chain
+	c, now := s.chain, s.o.Clock().Truncate(time.Millisecond) // the state has everything that was committed by then
 	return s.log.Read(ctx, c.end, func(changes stores.Changes, page func(int64, []byte) error) error {
 		if c.end.Frames != 0 && c.end.Salts != changes.End.Salts && s.moved != c.state {
 			return errors.New("somebody else has moved the write-ahead log into the database")
@@ -385,7 +385,6 @@ func (s *Shipper) collect(ctx context.Context) error {
 			c.end = changes.End
 			return nil
 		}
-		now := s.o.Clock().Truncate(time.Millisecond)
 		if !now.After(c.at) { // each state has a time of its own
 			now = c.at.Add(time.Millisecond)
 		}
