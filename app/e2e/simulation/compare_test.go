@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"stepboard/models"
@@ -256,7 +257,7 @@ func union[V any](a, b map[string]V) map[string]V {
 	return all
 }
 
-// facts reads friendships, choices, memberships and likes. Groups of users have random ids, and get
+// facts reads friendships, choices, memberships and likes of people. Groups of users have random ids, and get
 // names by their numbers.
 func (w *world) facts() map[string]bool {
 	facts := make(map[string]bool)
@@ -274,7 +275,9 @@ func (w *world) facts() map[string]bool {
 		var found []string
 		check(w.truth.Gorm.WithContext(context.Background()).Raw(query).Scan(&found).Error)
 		for _, name := range found {
-			facts[name] = true
+			if !strings.Contains(name, " u_") { // those who have signed up are no people of the model
+				facts[name] = true
+			}
 		}
 	}
 	var groups []struct {

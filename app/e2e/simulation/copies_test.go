@@ -95,6 +95,7 @@ func (w *world) shipSomething() {
 			if _, restored := w.restoreCopies(one.at); restored != one.dump {
 				w.failf("the copy as of %v is not what the folder had", one.at)
 			}
+			w.restoreSessions(one.at)
 		}
 	}
 	w.copies.known = append(w.copies.known, copied{newest, has})

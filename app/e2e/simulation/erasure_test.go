@@ -323,6 +323,11 @@ func isList(name string) bool {
 	return strings.HasPrefix(name, "friends") || strings.HasPrefix(name, "not-shown") || strings.HasPrefix(name, "groups")
 }
 
+// anybodyErased reports whether one of the people was ever erased.
+func (w *world) anybodyErased() bool {
+	return slices.ContainsFunc(w.model.erasures, func(e *erasure) bool { return slices.Contains(people, e.user) })
+}
+
 // everErased reports whether an outcome is of somebody who was ever erased. A replica that
 // heard of it late may have had more outcomes of that user.
 func (w *world) everErased(outcome string) bool {

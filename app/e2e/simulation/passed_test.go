@@ -139,7 +139,7 @@ func (w *world) values(user models.UserID, day models.Date) (values []value, uns
 		}
 	}
 	_, ever := w.model.corrected(w.row(user), day)
-	return values, ever || len(w.model.erasures) > 0
+	return values, ever || w.anybodyErased()
 }
 
 // order reports whether a may be ahead of b, whether b may be ahead of a, and whether both have a
@@ -231,7 +231,7 @@ func (w *world) checkPassed(r *replica, day models.Date, wanted map[models.RowID
 				w.failf("%s is told of %s, who is not shown", viewer, other)
 			case !ahead:
 				w.failf("%s is told of %s, who is behind", viewer, other)
-			case !p.mayBehind[n.User][other] && len(w.model.erasures) == 0:
+			case !p.mayBehind[n.User][other] && !w.anybodyErased():
 				w.failf("%s is told of %s, who was never behind", viewer, other)
 			}
 		}

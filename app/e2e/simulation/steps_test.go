@@ -84,6 +84,7 @@ func (w *world) step() {
 	w.shipSomething()
 	w.compete()
 	w.weChatSomething()
+	w.signInSomething()
 	if w.failure != nil {
 		w.failf("%v", w.failure)
 	}

@@ -75,6 +75,7 @@ type world struct {
 	phones  []*phone
 	copies  copies
 	wechat  *wechat
+	signIns signIns
 	// competing decides the steps about competitions, likewise.
 	competing competitions
 	backup    map[string]key // of the boards' Redis
@@ -128,7 +129,10 @@ func (w *world) note(format string, args ...any) {
 }
 
 // randomText matches the parts of answers that are random: they differ between two runs of a seed.
-var randomText = regexp.MustCompile(`"(next_cursor|invite_code|join_code|group_id|key|path|name|members|my_team|token)":("[^"]*"|\d+|\{"rank":\d+)`)
+var randomText = regexp.MustCompile(`"(next_cursor|invite_code|join_code|group_id|key|path|name|members|not_counting|my_team|token)":("[^"]*"|\d+|\{"rank":\d+)`)
+
+// randomName matches the ids of people who have signed up, and sign-in codes.
+var randomName = regexp.MustCompile(`u_[a-z2-7]{16}|[A-Z2-7]{5}-[A-Z2-7]{5}`)
 
 // must ends the run if an operation without faults has failed.
 func must[T any](value T, err error) T {
@@ -153,6 +157,7 @@ func newWorld(t testing.TB, store string, seed uint64) *world {
 		tokens: make(map[string]string), names: make(map[string]string), rows: make(map[models.UserID]models.RowID),
 		groupIDs: make(map[string]string), operations: make(map[string]int), walking: rand.New(rand.NewPCG(seed, 1)), contesting: rand.New(rand.NewPCG(seed, 2)), holding: rand.New(rand.NewPCG(seed, 3)), phoning: rand.New(rand.NewPCG(seed, 4)),
 		holds: newHoldings(), copies: newCopies(seed), competing: newCompetitions(seed), wechat: newWeChat(seed),
+		signIns: signIns{random: rand.New(rand.NewPCG(seed, 8))},
 	}
 	check(w.boards.Start())
 	check(w.queue.Start())
@@ -282,6 +287,7 @@ func (w *world) config(r *replica) config.Config {
 		cfg.Boards = append(cfg.Boards, c.setting(w))
 	}
 	w.wechat.settings(&cfg)
+	cfg.SignIn.Join, cfg.SignIn.SessionTTL, cfg.SignIn.NewPerDay = "invited", sessionTTL, newPerDay
 	cfg.Rankings.MaxStaleness = r.staleness
 	cfg.Webhooks = []config.Webhook{w.receiver.target()}
 	if w.queued {
@@ -394,6 +400,7 @@ func (w *world) token(user models.UserID, scope string) string {
 type reply struct {
 	status int
 	body   []byte
+	cookie string // that the answer sets; empty for none
 }
 
 // unknown reports whether the call may have had its effect or not.
@@ -401,12 +408,22 @@ func (r reply) unknown() bool { return r.status == 0 || r.status >= 500 }
 
 // call makes a call to a replica, whose gate has the plan of the step.
 func (w *world) call(ctx context.Context, r *replica, token, method, path, body string) reply {
+	return w.callOn(ctx, r, token, "", method, path, body)
+}
+
+// callOn is call on a device that has a cookie; empty for none.
+func (w *world) callOn(ctx context.Context, r *replica, token, cookie, method, path, body string) reply {
 	request := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 	request.Header.Set("Authorization", "Bearer "+token)
+	if strings.HasPrefix(path, "/v1/session") {
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Cookie", cookie)
+	}
 	request.Header.Set("X-Request-Id", fmt.Sprintf("step-%d", w.steps))
 	answer := httptest.NewRecorder()
 	r.app.Handler.ServeHTTP(answer, request)
-	got := reply{answer.Code, answer.Body.Bytes()}
+	cookie, _, _ = strings.Cut(answer.Header().Get("Set-Cookie"), ";")
+	got := reply{answer.Code, answer.Body.Bytes(), cookie}
 	if r.gate.crashed() || r.gate.wasLeft() {
 		got = reply{}
 	}
@@ -427,7 +444,7 @@ func (w *world) plain(text string) string {
 	if path, _, ok := strings.Cut(text, "&cursor="); ok {
 		text = path + "&cursor=…"
 	}
-	return text
+	return randomName.ReplaceAllString(text, "…")
 }
 
 // abandoned counts the consumers of crashed processes, which end when their retries do.
