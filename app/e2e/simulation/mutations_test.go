@@ -33,6 +33,8 @@ var changed = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)`)
 //	drop-before-commit                          2
 //	give-up-after-one-attempt                 198
 //	join-the-best-by-the-latest                 3
+//	keep-sessions-of-erased-users             190
+//	keep-sessions-that-nobody-uses              1
 //	keep-sets-of-groups-when-somebody-hides   112
 //	keep-sums-of-archived-days                  1
 //	leave-out-absent-people-who-hide          101
@@ -41,6 +43,10 @@ var changed = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)`)
 //	make-final-before-corrections               1
 //	make-final-before-late-entries              1
 //	make-final-before-released-totals          14
+//	obey-former-operators                       1
+//	open-by-codes-that-have-ended             199
+//	open-twice-by-a-code                      173
+//	revive-ended-sessions                      74
 //	revoke-nothing                              1
 //	show-again-who-has-hidden                 199
 //	show-what-is-not-stored                   101
