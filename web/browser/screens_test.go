@@ -54,6 +54,7 @@ func screensOf(t *testing.T, base string, me person) []screen {
 		{name: "likers", hash: "#/", ready: ownHeart, open: []string{".ranking .own .heart"}},
 		{name: "share", hash: "#/", ready: "document.querySelector('.share') !== null", open: []string{".share"}},
 		{name: "why", hash: "#/", ready: "document.querySelector('.why') !== null", open: []string{".why"}},
+		{name: "add", hash: "#/", ready: addShown, open: []string{"[data-action=add]"}},
 		{name: "day", hash: "#/day/" + day, ready: "document.querySelector('.hero .pill.final') !== null && " + rankingShown},
 		{name: "week", hash: "#/week", ready: rankingShown},
 		{name: "month", hash: "#/month", ready: rankingShown},

@@ -1,6 +1,7 @@
 // A list of the console: filters, pages, and what can be done.
-import { fetchAll, useFetch } from '../page/data.js';
+import { useFetch } from '../page/data.js';
 import { t, tRich } from '../page/i18n.js';
+import { fetchAll } from '../page/pages.js';
 import { html, useState } from '../page/view.js';
 import { useActions } from './action.js';
 import { overMany, Taking, useChoice } from './rows.js';

@@ -1,8 +1,7 @@
 // The form by which the owner of a group starts, changes and ends its challenge.
 import { errorText } from './components.js';
 import { addDays, addTexts, t } from './i18n.js';
-import { challengeName, challengeTitle, monthOf } from './spans.js';
-import { useToday } from './today.js';
+import { challengeName, challengeTitle, monthOf, useToday } from './spans.js';
 import { texts } from './translations-challenges.js';
 import { html, useEffect, useState } from './view.js';
 

@@ -1,4 +1,4 @@
-// Data of the service, which keeps itself up to date, and lists of more entries than the service
+// Data of the service, which keeps itself up to date, and rankings of more entries than the service
 // sends at once. Calls and streams are those of the client.
 import { basePath } from './storage.js';
 import { createClient } from './vendor/stepboard.js';
@@ -20,6 +20,9 @@ export function tryAgain() {
   failures = Math.min(failures, 1);
   [...onTryAgain].forEach((call) => call());
 }
+
+// tryNow is tryAgain if something waits. Otherwise a live stream would begin anew.
+export const tryNow = () => failures && tryAgain();
 
 // wait resolves after some milliseconds, or at once when the signal aborts or tryAgain is called.
 export const wait = (ms, signal) =>
@@ -130,19 +133,6 @@ export const fetchJSON = (client, path, { method = 'GET', ...options } = {}) =>
 
 export const longestPage = 200;
 
-// fetchAll returns the entries of all pages of a list, which each page has under a key.
-export async function fetchAll(client, path, key, signal) {
-  const entries = [];
-  let cursor;
-  do {
-    const query = { limit: longestPage, cursor };
-    const page = await fetchJSON(client, path, { query, signal });
-    entries.push(...page[key]);
-    cursor = page.next_cursor;
-  } while (cursor);
-  return entries;
-}
-
 // untilVisible resolves once the page can be seen, or the signal aborts.
 const untilVisible = (signal) =>
   new Promise((resolve) => {
@@ -195,7 +185,7 @@ export function useFetch(client, path, interval = 0) {
     return () => controller.abort();
   }, [client, path, interval, attempt]);
   const retry = useCallback(() => {
-    if (failures) tryAgain(); // otherwise nothing else waits, and a live stream would begin anew
+    tryNow();
     setAttempt((n) => n + 1);
   }, []);
   const replace = useCallback(
@@ -260,23 +250,6 @@ export function useLiveRanking(client, { board, group, limit, include, onPassed 
 // How many pages of each list were shown, so that Back finds it as long as it was.
 const counts = new Map();
 
-// fetchPages returns the pages after the first one, at most count - 1, and the
-// cursor of the next one.
-async function fetchPages({ client, path, first, count }) {
-  const entries = [];
-  let when = '';
-  if (first.date) when = `&date=${first.date}&include=likes`;
-  else if (first.from) when = `&from=${first.from}&to=${first.to}`;
-  let cursor = first.next_cursor;
-  for (let page = 1; page < count && cursor; page += 1) {
-    const query = `?limit=${longestPage}${when}&cursor=${encodeURIComponent(cursor)}`;
-    const body = await fetchJSON(client, path + query);
-    entries.push(...body.entries);
-    cursor = body.next_cursor;
-  }
-  return { entries, cursor };
-}
-
 // usePages appends further pages to the first one of a list, and fetches them again
 // whenever the first one changes. What is shown is always of about one moment, so
 // that nobody who moves from one page to another is missing. It returns [entries,
@@ -298,6 +271,7 @@ export function usePages(client, path, period, first) {
         const request = wanted.current;
         wanted.current = null;
         try {
+          const { fetchPages } = await import('./pages.js');
           setShown({ ...request, rest: await fetchPages(request) });
         } catch (error) {
           setShown((was) => ({ ...was, error }));

@@ -7,7 +7,7 @@ import { useDialog } from './dialog.js';
 import { PastDayCard, Yesterday } from './digest.js';
 import { formatDuration } from './duration.js';
 import { isLow, useGoal } from './goal.js';
-import { addTexts, formatNumber, isDay, t } from './i18n.js';
+import { addTexts, formatNumber, isDay, t, unitOf } from './i18n.js';
 import { useLikes } from './likes.js';
 import { useMoves } from './moves.js';
 import { texts } from './translations-day.js';
@@ -50,6 +50,7 @@ function useCelebration(me, total, notify) {
 const importShare = () => import('./share.js');
 const importWhy = () => import('./why.js');
 const importGoal = () => import('./goal-dialog.js');
+const importTotal = () => import('./total-dialog.js');
 
 function ShareButton(props) {
   const [dialog, open] = useDialog(importShare, 'ShareDialog', props);
@@ -139,13 +140,41 @@ function Absent(props) {
   return module && html`<${module.AbsentPeople} ...${props} />`;
 }
 
-// DayExtras shows the card of a past day, or the line about yesterday, and the viewer's held total, if there is
-// one, and calls onExtras with the goal, the board's unit, low (the lowest score is first) and functions:
+// DayExtras is Extras for one day after another, and the dialog in which a total is typed: it stays open at midnight.
+// refresh fetches today's ranking again.
+export function DayExtras({ refresh, ...props }) {
+  const { session, ranking, reload, notify } = props;
+  const { date } = ranking;
+  const [board, , ask] = useBoard(session.client, session.board);
+  useEffect(() => {
+    if (board) ask();
+  }, [date]);
+  const [dialog, open] = useDialog(importTotal, 'TotalDialog', {
+    ...{ session, board, date, notify },
+    onSent: refresh ?? reload,
+  });
+  const mayAdd = board?.uploads === 'users' && !isLow(board) && !ranking.final;
+  const add =
+    mayAdd &&
+    html`<button
+      class=${ranking.me ? 'button' : 'button strong'}
+      data-action="add"
+      aria-haspopup="dialog"
+      onClick=${open}
+    >
+      ${t('addTotal', { unit: unitOf(board.unit || 'steps') })}
+    </button>`;
+  return html`<${Extras} key=${date} ...${{ ...props, board, add }} />
+    ${dialog}`;
+}
+
+// Extras shows the card of a past day, or the line about yesterday, the button add and the viewer's held total, if
+// there are any, and calls onExtras with the goal, the board's unit, low (the lowest score is first) and functions:
 // after(entry, own) returns what a row has beside its link, absent() what follows the last row, share() and why()
 // a button, moved() the places won or lost, aim(score) the goal and what is left of the day. reload fetches a past
 // day again.
-export function DayExtras(props) {
-  const { session, circle, ranking, past, reload, notify, onExtras } = props;
+function Extras(props) {
+  const { session, circle, ranking, past, reload, notify, onExtras, board, add } = props;
   useArrival(circle.group || past ? [] : props.at, ranking, props.limit, props.raiseLimit);
   const likes = useLikes({ session, ranking, reload, notify });
   const whose = `${session.user.user_id} ${circle.path}`;
@@ -154,7 +183,6 @@ export function DayExtras(props) {
   const after = (entry, own) => html`<${Move} places=${movesOf(entry)} />
     ${likes.heart(entry, own)}`;
   const absent = () => html`<${Absent} ...${{ session, circle, ranking, past }} />`;
-  const [board] = useBoard(session.client, session.board);
   const low = isLow(board);
   const [wanted, choose] = useGoal(session, past || low ? null : ranking.date);
   const goal = low ? null : wanted;
@@ -186,7 +214,7 @@ export function DayExtras(props) {
       ? html`<${PastDayCard} ...${{ ranking, circle }} likes=${own} />`
       : html`<${Yesterday} ...${{ session, circle, date: ranking.date }} />`
   }
-    ${!ranking.me && html`<p class="card yesterday">${why()}</p>`}
+    ${(!ranking.me || add) && html`<p class="card yesterday">${!ranking.me && why()}${add}</p>`}
   ${
     props.held &&
     html`<p class="card yesterday">

@@ -2,13 +2,14 @@
 // what saves files.
 import { fetchJSON } from './data.js';
 import { t } from './i18n.js';
-import { html, useEffect, useRef, useState } from './view.js';
+import { html, useLayoutEffect, useRef, useState } from './view.js';
 
 // Dialog shows children above the screen until it is closed: by Escape, or by the
 // function close, which children is called with.
 export function Dialog({ title, onClose, children }) {
   const dialog = useRef(null);
-  useEffect(() => {
+  // An effect of the content, which may set the focus, comes after this.
+  useLayoutEffect(() => {
     dialog.current.showModal();
   }, []);
   return html`<dialog ref=${dialog} onClose=${onClose} aria-labelledby="dialog-title">
@@ -17,11 +18,12 @@ export function Dialog({ title, onClose, children }) {
   </dialog>`;
 }
 
-// useDialog returns [dialog, open]: the dialog of that name of a module, which load fetches once open is called.
-export function useDialog(load, name, { notify, ...props }) {
+// useDialog returns [dialog, open]: the dialog of that name of a module, which load fetches once open is called. It
+// gets the props.
+export function useDialog(load, name, props) {
   const [module, setModule] = useState(null);
   const open = () => {
-    load().then(setModule, () => notify(t('offlineTitle')));
+    load().then(setModule, () => props.notify(t('offlineTitle')));
   };
   const onClose = () => setModule(null);
   return [module && html`<${module[name]} ...${props} onClose=${onClose} />`, open];

@@ -1,5 +1,5 @@
 // Friends and friend requests.
-import { fetchAll, fetchJSON, longestPage, useBoard, useFetch } from './data.js';
+import { fetchJSON, longestPage, useBoard, useFetch } from './data.js';
 import {
   Avatar,
   cacheProfiles,
@@ -12,8 +12,9 @@ import {
   Skeleton,
 } from './components.js';
 import { refreshBadges } from './badges.js';
-import { dayIn, formatDay, formatNumber, stripBidi, t, tRich } from './i18n.js';
+import { formatDay, formatNumber, stripBidi, t, tRich } from './i18n.js';
 import { FriendInvitation } from './invitations.js';
+import { fetchAll } from './pages.js';
 import { isChosen, PersonMenu, useChoices } from './privacy.js';
 import { html, useEffect, useState } from './view.js';
 
@@ -146,6 +147,22 @@ function useAllFriends(client, version) {
     return () => controller.abort();
   }, [client, version]);
   return result;
+}
+
+// dayIn returns the day of an instant in a time zone, as YYYY-MM-DD. A zone that the
+// browser does not have is replaced by the visitor's.
+function dayIn(timeZone, instant) {
+  const options = { year: 'numeric', month: '2-digit', day: '2-digit' };
+  let format;
+  try {
+    format = new Intl.DateTimeFormat('en', { ...options, timeZone });
+  } catch {
+    format = new Intl.DateTimeFormat('en', options);
+  }
+  const parts = Object.fromEntries(
+    format.formatToParts(new Date(instant)).map(({ type, value }) => [type, value]),
+  );
+  return `${parts.year}-${parts.month}-${parts.day}`;
 }
 
 // FriendRow shows a friend, what the viewer has decided about them, and the day in a time

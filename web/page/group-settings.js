@@ -1,5 +1,5 @@
 // The members of a group, its invitation, and what its owner and members can change.
-import { fetchAll, fetchJSON } from './data.js';
+import { fetchJSON } from './data.js';
 import { ChallengeForm } from './challenges.js';
 import { EnterForm } from './competitions.js';
 import { Avatar, ErrorNotice, errorText, Name, nameOf, Skeleton } from './components.js';
@@ -7,6 +7,7 @@ import { Dialog, Question } from './dialog.js';
 import { TextForm } from './forms.js';
 import { Invitation, linkOf } from './invitations.js';
 import { addTexts, formatNumber, stripBidi, t, tRich } from './i18n.js';
+import { fetchAll } from './pages.js';
 import { texts } from './translations-groups.js';
 import { html, useEffect, useRef, useState } from './view.js';
 

@@ -1,5 +1,5 @@
 // The last 31 days of the viewer or of a friend.
-import { fetchAll, useBoard, useFetch } from './data.js';
+import { useBoard, useFetch } from './data.js';
 import {
   Avatar,
   cachedProfile,
@@ -23,6 +23,7 @@ import {
   unitOf,
 } from './i18n.js';
 import { isLow } from './goal.js';
+import { fetchAll } from './pages.js';
 import { Summary, Tile } from './summary.js';
 import { html, useEffect, useRef, useState } from './view.js';
 

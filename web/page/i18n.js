@@ -121,22 +121,6 @@ export const formatLongDay = (day) => dateFormats.longDay.format(midnight(day));
 export const formatDateTime = (instant) => dateFormats.dateTime.format(new Date(instant));
 export const formatTime = (instant) => dateFormats.time.format(new Date(instant));
 
-// dayIn returns the day of an instant in a time zone, as YYYY-MM-DD. A zone that the
-// browser does not have is replaced by the visitor's.
-export function dayIn(timeZone, instant) {
-  const options = { year: 'numeric', month: '2-digit', day: '2-digit' };
-  let format;
-  try {
-    format = new Intl.DateTimeFormat('en', { ...options, timeZone });
-  } catch {
-    format = new Intl.DateTimeFormat('en', options);
-  }
-  const parts = Object.fromEntries(
-    format.formatToParts(new Date(instant)).map(({ type, value }) => [type, value]),
-  );
-  return `${parts.year}-${parts.month}-${parts.day}`;
-}
-
 export function addDays(day, n) {
   return new Date(midnight(day).getTime() + n * 864e5).toISOString().slice(0, 10);
 }

@@ -1,8 +1,9 @@
 // What people decide about who sees whom: the menu of a person, and the lists of choices.
-import { fetchAll, fetchJSON, useFetch } from './data.js';
+import { fetchJSON, useFetch } from './data.js';
 import { Avatar, ErrorNotice, errorText, Icon, Name, nameOf, Skeleton } from './components.js';
 import { Dialog, Question } from './dialog.js';
 import { addTexts, stripBidi, t, tRich } from './i18n.js';
+import { fetchAll } from './pages.js';
 import { texts } from './translations-people.js';
 import { html, useEffect, useState } from './view.js';
 

@@ -19,7 +19,6 @@ import {
   Strip,
   StripSkeleton,
   useLimit,
-  useToday,
   whenOfDay,
 } from './today.js';
 import { texts } from './translations-spans.js';
@@ -124,6 +123,18 @@ function Waiting({ session, circle, header, period, error, retry }) {
     result=${{ state, error }}
     ...${{ session, circle, header, period, view, retry }}
   />`;
+}
+
+// useToday returns [today, error, retry]: the current day of the board. It asks for it if
+// the page was opened on another screen than today's.
+export function useToday(session, { onToday, onError }) {
+  const [{ data, error }, retry] = useFetch(session.client, session.today ? null : '/v1/boards');
+  const date = data?.boards.find(({ name }) => name === session.board)?.current.date;
+  useEffect(() => {
+    if (date) onToday(date);
+    else if (data) onError({ code: 'board_not_found' });
+  }, [date, data]);
+  return [session.today ?? date, error, retry];
 }
 
 // Span shows the week or the month of an address: the current one without a place.

@@ -388,8 +388,7 @@ export function RankingScreen(props) {
           later &&
           ranking?.date &&
           html`<${later.DayExtras}
-            key=${ranking.date}
-            ...${{ session, circle, ranking, reload: retry, notify, onExtras, at, limit, raiseLimit, held }}
+            ...${{ session, circle, ranking, refresh, reload: retry, notify, onExtras, at, limit, raiseLimit, held }}
             past=${view.past}
           />`
         }
@@ -466,16 +465,4 @@ export function Today({
     ...${{ session, circle, header, view, result, limit, raiseLimit, refresh, notify, announce }}
     at=${path}
   />`;
-}
-
-// useToday returns [today, error, retry]: the current day of the board. It asks for it if
-// the page was opened on another screen than today's.
-export function useToday(session, { onToday, onError }) {
-  const [{ data, error }, retry] = useFetch(session.client, session.today ? null : '/v1/boards');
-  const date = data?.boards.find(({ name }) => name === session.board)?.current.date;
-  useEffect(() => {
-    if (date) onToday(date);
-    else if (data) onError({ code: 'board_not_found' });
-  }, [date, data]);
-  return [session.today ?? date, error, retry];
 }
