@@ -52,7 +52,7 @@ func TestAnAnswerIsAsOldAsItsCheck(t *testing.T) {
 		api := newAPI(t, handlers.Config{
 			Ready: func(context.Context) handlers.Readiness {
 				checks++
-				time.Sleep(1500 * time.Millisecond)
+				<-time.After(1500 * time.Millisecond)
 				return handlers.Readiness{Stores: map[string]error{"redis": nil}}
 			},
 			ProbesOnly: true,

@@ -4,23 +4,11 @@ import (
 	"context"
 	"slices"
 
-	"gorm.io/gorm"
-
 	"stepboard/models"
 )
 
 // branchAtOnce is how many users BeginBranch erases before the user, in a call, which must end within seconds.
 const branchAtOnce = 50
-
-// Operators knows operators, and who has brought whom. Implemented by sessions.Service.
-type Operators interface {
-	// Leaves returns CodeLastOperator if no operator would be left without the users.
-	Leaves(ctx context.Context, users ...models.UserID) error
-	// Leave is Leaves in the transaction that erases a user.
-	Leave(tx *gorm.DB, user models.UserID) error
-	// Branch returns a user and all who came by their invitations, or by those of whom they have brought, the user first.
-	Branch(ctx context.Context, user models.UserID) ([]models.UserID, error)
-}
 
 // Operated is a Service that leaves the last operator, whom others need. Safe for concurrent use.
 type Operated struct {

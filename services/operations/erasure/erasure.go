@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"gorm.io/gorm"
-
 	"stepboard/internal/column"
 	"stepboard/internal/failpoint"
 	"stepboard/models"
@@ -79,9 +77,7 @@ func (s *Service) Begin(ctx context.Context, user models.UserID, dryRun bool) (m
 }
 
 // begin is Begin with another limit than three; 0 means none. If leave is given, it may keep the user.
-func (s *Service) begin(
-	ctx context.Context, user models.UserID, dryRun bool, limit int, leave func(tx *gorm.DB, user models.UserID) error,
-) (models.Erasure, error) {
+func (s *Service) begin(ctx context.Context, user models.UserID, dryRun bool, limit int, leave leaving) (models.Erasure, error) {
 	secret, err := s.o.Store.Key(ctx)
 	if err != nil {
 		return models.Erasure{}, models.Unavailable("erase a user", err)

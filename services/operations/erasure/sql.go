@@ -45,13 +45,26 @@ func (s *Store) Key(ctx context.Context) ([]byte, error) {
 	return key, models.Wrap("read the key of erasures", err)
 }
 
+// Operators knows operators, and who has brought whom. Implemented by sessions.Service.
+type Operators interface {
+	// Leaves returns CodeLastOperator if no operator would be left without the users.
+	Leaves(ctx context.Context, users ...models.UserID) error
+	// Leave is Leaves in the transaction that erases a user.
+	Leave(tx *gorm.DB, user models.UserID) error
+	// Branch returns a user and all who came by their invitations, or by those of whom they have brought, the user first.
+	Branch(ctx context.Context, user models.UserID) ([]models.UserID, error)
+}
+
+// leaving returns an error if a user must stay, in the transaction that erases them.
+type leaving = func(tx *gorm.DB, user models.UserID) error
+
 // begin takes a user id from its row and records the erasure, or returns the one of this
 // user id that is under way. errNotStored if there is no such user, CodeRateLimited if it is
 // one more than limit within erasurePeriod; 0 means no limit. If leave is given, it may keep the user. In a dry run it
 // changes nothing.
 func (s *Store) begin(
 	ctx context.Context, user models.UserID, secret []byte, now time.Time, limit int, dryRun bool,
-	leave func(tx *gorm.DB, user models.UserID) error,
+	leave leaving,
 ) (e models.Erasure, err error) {
 	err = s.db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 		u, err := lists.First[models.User](tx.Clauses(clause.Locking{Strength: clause.LockingStrengthUpdate}).Where("external_id = ?", user))
