@@ -117,13 +117,19 @@ type fault struct {
 // logs fail the test, unless it ignores them by ignoreFaults.
 func newPage(t testing.TB, v viewport) *page {
 	t.Helper()
-	pageSlots <- struct{}{}
-	t.Cleanup(func() { <-pageSlots })
 	chromium.start.Do(startBrowser)
 	if chromium.err != nil {
 		t.Fatalf("start chromium (Debian's package is chromium): %v", chromium.err)
 	}
-	ctx, closePage := chromedp.NewContext(chromium.ctx, chromedp.WithNewBrowserContext())
+	return openPage(t, v, chromium.ctx, chromedp.WithNewBrowserContext())
+}
+
+// openPage opens a window of a browser.
+func openPage(t testing.TB, v viewport, browser context.Context, options ...chromedp.ContextOption) *page {
+	t.Helper()
+	pageSlots <- struct{}{}
+	t.Cleanup(func() { <-pageSlots })
+	ctx, closePage := chromedp.NewContext(browser, options...)
 	p := &page{t: t, ctx: ctx, bytes: make(map[string]float64), requests: make(map[network.RequestID]string), pending: make(map[network.RequestID]bool)}
 	t.Cleanup(func() {
 		closePage()

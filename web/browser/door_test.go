@@ -104,6 +104,15 @@ func newFamily(t *testing.T) (one, other *page) {
 	return newFamilyPage(t), newFamilyPage(t)
 }
 
+// newWindows opens two windows of one browser, which share what it stores.
+func newWindows(t *testing.T) (one, other *page) {
+	t.Helper()
+	pairs.Lock()
+	defer pairs.Unlock()
+	one = newFamilyPage(t)
+	return one, openPage(t, phone, one.ctx)
+}
+
 // newFamilyPage opens a window that takes the certificates of tests.
 func newFamilyPage(t *testing.T) *page {
 	t.Helper()
@@ -295,6 +304,28 @@ func TestDevices(t *testing.T) {
 	other.click(".sign-in .strong")
 	if got := other.signedIn(); got != "Ann" {
 		t.Errorf("%s is signed in", got)
+	}
+}
+
+// Somebody else signs in in another window. Then the first one is theirs, too, on its screen.
+func TestOtherWindow(t *testing.T) {
+	t.Parallel()
+	h := serveHome(t)
+	anns, _ := h.code("--new", "Ann")
+	bens, _ := h.code("--new", "Ben")
+	one, other := newWindows(t)
+	one.open(h.URL)
+	one.typeCode(anns, "Ann")
+	one.goTo("#/me")
+	one.until("Ann is shown", "document.querySelector('#nickname')?.value === 'Ann'")
+	other.open(h.URL + "/#/me")
+	other.click("main .page > .button:last-child")
+	other.until("Ann is signed out", "document.querySelector('#code') !== null")
+	other.typeCode(bens, "Ben")
+	one.until("Ben is shown", "document.querySelector('#nickname')?.value === 'Ben' && location.hash === '#/me'")
+	for _, p := range []*page{one, other} {
+		p.waitForAnswers()
+		p.ignoreFaults("401")
 	}
 }
 

@@ -68,6 +68,40 @@ func TestTokenInTheAddress(t *testing.T) {
 	p.ignoreFaults("401")
 }
 
+// The session of this device becomes another user's, of which the page learns by its next token. What the user before has
+// begun is not done for the other one.
+func TestAnotherSession(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	becomes := func(user, name string) {
+		f.returns("GET /v1/me", map[string]any{"user_id": user, "nickname": name, "avatar_url": "", "cover_url": ""})
+		f.returns("POST /v1/session/token", map[string]any{"token": tokenOf(user, ""), "user_id": user, "operator": false})
+		f.checks(func(r *http.Request) bool {
+			return r.URL.Path == "/v1/session/token" || r.Header.Get("Authorization") == "Bearer "+tokenOf(user, "")
+		})
+	}
+	becomes("1", "Ann")
+	f.handle("PUT /v1/me", func(w http.ResponseWriter, _ *http.Request) {
+		t.Error("the other user is renamed")
+		respond(w, http.StatusOK, map[string]any{"user_id": "2", "nickname": "Anna", "avatar_url": ""})
+	})
+	p := newPage(t, phone)
+	p.open(f.URL)
+	eval[any](p, `localStorage.setItem('signed-in', '{"user_id":"1","nickname":"Ann"}')`)
+	p.open(f.URL + "/?again#/me")
+	p.until("Ann is shown", "document.querySelector('#nickname')?.value === 'Ann'")
+	p.waitForAnswers()
+	p.set("#nickname", "Anna")
+	becomes("2", "Ben")
+	p.click(".profile .strong")
+	for range 2 {
+		p.until("Ben is shown", "document.querySelector('#nickname')?.value === 'Ben' && location.hash === '#/me'")
+		p.waitForAnswers()
+		p.reload()
+	}
+	p.ignoreFaults("401")
+}
+
 // People see their name and edit their profile; errors are shown beside their field.
 func TestProfile(t *testing.T) {
 	t.Parallel()

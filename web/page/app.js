@@ -276,7 +276,8 @@ function Loading({ error, retry }) {
 
 // loginOf returns who is signed in by a token; sessionOf, by a session of this device.
 const loginOf = (token) => ({ client: clientOf(token), user: userOf(token) });
-const sessionOf = (user) => user && { client: sessionClient(), user, bySession: true };
+const sessionOf = (user) =>
+  user && { client: sessionClient('', user.user_id), user, bySession: true };
 
 // firstLogin returns who is signed in when the page is opened. A token that an app hands over never falls back to a
 // session, which may be another person's, and does not replace one without a question.
@@ -321,6 +322,16 @@ function useSession() {
     () => onHandedOverToken((handed) => (keptSession() ? setOffered(handed) : signIn(handed))),
     [],
   );
+  // Who signs in in another window is signed in here, too, except in place of an app's token.
+  useEffect(() => {
+    if (isDemo || (current && !current.bySession)) return undefined;
+    const follow = () => {
+      const kept = keptSession();
+      if (kept && kept.user_id !== current?.user.user_id) location.reload();
+    };
+    addEventListener('storage', follow);
+    return () => removeEventListener('storage', follow);
+  }, [client]);
   const [{ data: profile }, reloadProfile] = useFetch(client, client && !isDemo ? '/v1/me' : null);
   // A refused token ends the session. A demo that was restarted has new ones.
   useEffect(() => {

@@ -1,6 +1,6 @@
 // Data of the service, which keeps itself up to date, and rankings of more entries than the service
 // sends at once. Calls and streams are those of the client.
-import { basePath } from './storage.js';
+import { basePath, sessionKey, store } from './storage.js';
 import { createClient } from './vendor/stepboard.js';
 import { useCallback, useEffect, useRef, useState } from './view.js';
 
@@ -97,12 +97,19 @@ const nobody = clientOf(null);
 
 // sessionClient returns a client of this device's session, whose cookie the page can't read. It gets tokens for a
 // scope, if one is given, and another one when one has ended. With the first one it knows whether the user is an
-// operator. Without a connection nobody is signed out.
-export const sessionClient = (scope) =>
+// operator. Without a connection nobody is signed out. All tokens are of one user: once somebody else has signed in in
+// another window, the page begins anew, and no call is made for them before.
+export const sessionClient = (scope, user) =>
   newClient(async (_, client) => {
     try {
       const options = { body: scope ? { scope } : {} };
       const got = await nobody.call('POST', '/v1/session/token', options);
+      user ??= got.user_id;
+      if (got.user_id !== user) {
+        store(sessionKey, JSON.stringify({ user_id: got.user_id, nickname: '' }));
+        location.reload();
+        await new Promise(() => {});
+      }
       client.operator = got.operator;
       return got.token;
     } catch (error) {
