@@ -2,6 +2,8 @@ package browser
 
 import (
 	"fmt"
+	"html"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -11,7 +13,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp/kb"
+
 	"stepboard/internal/testenv"
+	"stepboard/web"
 )
 
 // startProvider builds and starts the example provider of zitadel/oidc, which knows test-user2, and returns its address. It
@@ -87,6 +92,52 @@ func TestSignInByAProvider(t *testing.T) {
 	if !strings.Contains(h.Log(), issuer) {
 		t.Error("the log does not name the issuers")
 	}
+}
+
+// A session by a provider has ended. The page leads there by itself, to come back to its screen, but asks first where something
+// is typed.
+func TestRenewal(t *testing.T) {
+	t.Parallel()
+	f := newFakeService(t, false)
+	f.install(web.New(web.Files(), web.Options{Codes: true}))
+	f.returns("GET /v1/sign-in", map[string]any{"codes": false, "join": "nobody", "providers": []any{
+		map[string]any{"title": "Example Ltd", "path": "/v1/sign-in/company"},
+	}})
+	f.handle("GET /v1/sign-in/company", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, `<link rel="icon" href="data:,">`+html.EscapeString(r.URL.Query().Get("return_to")))
+	})
+	f.returns("GET /v1/me", map[string]any{"user_id": "1", "nickname": "Ann", "avatar_url": "", "cover_url": ""})
+	p := newPage(t, phone)
+	begin := func() {
+		f.checks(nil)
+		f.returns("POST /v1/session/token", map[string]any{"token": fakeToken(), "user_id": "1", "operator": false})
+		p.open(f.URL + "/v1/sign-in/company")
+		eval[any](p, `localStorage.setItem('signed-in', '{"user_id":"1","nickname":"Ann"}');
+			localStorage.setItem('provider', '{"path":"/v1/sign-in/company","at":1}')`)
+		p.open(f.URL + "/?again#/me")
+		p.until("the profile is there", "document.querySelector('#nickname')?.value === 'Ann'")
+		p.waitForAnswers()
+		f.checks(func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v1/sign-in") })
+	}
+	const left = "location.pathname === '/v1/sign-in/company' && document.body?.innerText === '#/me'"
+	begin()
+	p.click(".profile .strong")
+	p.until("the page has left", left)
+
+	begin()
+	p.set("#nickname", "Anna")
+	p.click(".profile .strong")
+	p.until("the page asks", dialogShown)
+	p.checkLayout("renewal")
+	p.checkAccess("renewal")
+	p.screenshot("renewal-390")
+	p.press(kb.Escape)
+	p.until("what was typed is there", dialogClosed+" && document.querySelector('#nickname').value === 'Anna'")
+	p.click(".profile .strong")
+	p.click("dialog .strong")
+	p.until("the page has left", left)
+	p.ignoreFaults("401")
 }
 
 // mustRun runs the program, expects status 0 and returns the output.

@@ -87,6 +87,8 @@ func TestAnotherSession(t *testing.T) {
 	})
 	p := newPage(t, phone)
 	p.open(f.URL)
+	p.until("the page asks for a token", "document.querySelector('#token') !== null")
+	p.waitForAnswers()
 	eval[any](p, `localStorage.setItem('signed-in', '{"user_id":"1","nickname":"Ann"}')`)
 	p.open(f.URL + "/?again#/me")
 	p.until("Ann is shown", "document.querySelector('#nickname')?.value === 'Ann'")

@@ -24,7 +24,7 @@ import {
   userOf,
 } from './session.js';
 import { forgetKept, keptForDemo, KeptRanking } from './offline.js';
-import { assetOf, forget, pushKey, read, sessionKey, store } from './storage.js';
+import { assetOf, forget, providerKey, pushKey, read, sessionKey, store } from './storage.js';
 import { Today } from './today.js';
 import { html, render, useCallback, useEffect, useRef, useState } from './view.js';
 
@@ -283,7 +283,13 @@ const sessionOf = (user) =>
 // session, which may be another person's, and does not replace one without a question.
 const firstLogin = () => sessionOf(keptSession()) ?? (openedToken && loginOf(openedToken));
 
-// useSession returns {login, demo, refused, offer, signIn, signInBySession, signOut, onSwitch, onProfile}. offer is
+// Fields that somebody has typed into are marked for renewal.js.
+addEventListener('input', ({ target }) => {
+  target.isTyped = true;
+});
+
+// useSession returns {login, demo, refused, renewal, offer, signIn, signInBySession, signOut, onSwitch, onProfile}.
+// renewal is the question before a session is renewed, while there is one. offer is
 // {user, accept, stay} while an app hands over a token and somebody else is signed in by a session. login
 // is {client, user}, or nothing if nobody is signed in; refused reports that the last
 // token was refused. Call onProfile with a profile that was stored.
@@ -293,6 +299,7 @@ function useSession() {
   const [offered, setOffered] = useState(() => (keptSession() ? openedToken : null));
   const [chosenId, setChosenId] = useState('');
   const [refused, setRefused] = useState(false);
+  const [renewal, setRenewal] = useState(null);
   const { people, load, update } = demo;
   const person = people?.find(({ user_id: id }) => id === chosenId) ?? people?.[0];
   const current = isDemo ? person && { client: person.client, user: person } : signedIn;
@@ -333,24 +340,28 @@ function useSession() {
     return () => removeEventListener('storage', follow);
   }, [client]);
   const [{ data: profile }, reloadProfile] = useFetch(client, client && !isDemo ? '/v1/me' : null);
+  const end = () => {
+    if (current.bySession) forget(sessionKey);
+    setRenewal(null);
+    setSignedIn(null);
+    setRefused(true);
+  };
   // A refused token ends the session. A demo that was restarted has new ones.
   useEffect(() => {
     onRefused((refusedClient) => {
       if (refusedClient !== client) return;
       forgetKept();
-      if (isDemo) {
-        load();
-      } else {
-        if (current.bySession) forget(sessionKey);
-        setSignedIn(null);
-        setRefused(true);
-      }
+      if (isDemo) load();
+      else if (current.bySession && read(providerKey))
+        import('./renewal.js').then((renewal) => renewal.ask(end, setRenewal), end);
+      else end();
     });
   }, [client]);
   return {
     demo,
     login: current && { ...current, user: { ...current.user, ...profile } },
     refused,
+    renewal,
     signIn,
     offer: offered && {
       user: userOf(offered),
@@ -365,8 +376,8 @@ function useSession() {
 }
 
 function App() {
-  const { demo, login, refused, offer, signIn, signInBySession, signOut, onSwitch, onProfile } =
-    useSession();
+  const { demo, login, refused, renewal, offer, ...rest } = useSession();
+  const { signIn, signInBySession, signOut, onSwitch, onProfile } = rest;
   const [board, setBoard] = useState('steps');
   const [today, setToday] = useState(null);
   const [shownLocale, showLocale] = useState(locale);
@@ -437,7 +448,7 @@ function App() {
         <${Screen} key=${client.key} ...${screenProps} ...${{ onProfile, onDeleted }} signOut=${leave} />
       <//>
     <//>
-    ${toast}`;
+    ${toast}${renewal}`;
 }
 
 render(html`<${App} />`, document.getElementById('app'));

@@ -5,15 +5,15 @@ import { t } from './i18n.js';
 import { html, useLayoutEffect, useRef, useState } from './view.js';
 
 // Dialog shows children above the screen until it is closed: by Escape, or by the
-// function close, which children is called with.
-export function Dialog({ title, onClose, children }) {
+// function close, which children is called with. One that may be above another has an id of its own.
+export function Dialog({ id = 'dialog', title, onClose, children }) {
   const dialog = useRef(null);
   // An effect of the content, which may set the focus, comes after this.
   useLayoutEffect(() => {
     dialog.current.showModal();
   }, []);
-  return html`<dialog ref=${dialog} onClose=${onClose} aria-labelledby="dialog-title">
-    <h2 id="dialog-title">${title}</h2>
+  return html`<dialog ref=${dialog} onClose=${onClose} aria-labelledby=${`${id}-title`}>
+    <h2 id=${`${id}-title`}>${title}</h2>
     ${children(() => dialog.current.close())}
   </dialog>`;
 }

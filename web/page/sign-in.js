@@ -2,14 +2,11 @@
 import { fetchJSON, useFetch } from './data.js';
 import { errorText, LanguageButton, Skeleton } from './components.js';
 import { addTexts, stripBidi, t, tRich } from './i18n.js';
-import { assetOf, basePath, forget, read, sessionKey, store } from './storage.js';
+import { assetOf, basePath, forget, providerKey, read, sessionKey, store } from './storage.js';
 import { texts } from './translations-sign-in.js';
 import { html, useEffect, useState } from './view.js';
 
 addTexts(texts);
-
-// providerKey has the provider by which somebody has signed in here last, {path, at}.
-const providerKey = 'provider';
 
 // endSession signs this device out at the service. Without a connection the session ends when it is not used for long.
 export const endSession = () =>

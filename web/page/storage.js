@@ -21,6 +21,9 @@ export const seenLikesKey = 'seen-likes';
 // signed out. The session itself is in a cookie, which no script can read.
 export const sessionKey = 'signed-in';
 
+// providerKey has the provider by which somebody has signed in here last, {path, at}.
+export const providerKey = 'provider';
+
 // pushKey has the user whose choice this browser's notifications are.
 export const pushKey = 'push';
 
