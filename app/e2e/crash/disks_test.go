@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -128,7 +129,8 @@ func (d *disks) restore() bool {
 	return status == 0
 }
 
-// check compares what is there with what was promised for long enough when the service last said that it copies.
+// check compares what is there with what was promised for long enough when the service last said that it copies. It forgets
+// what was lost otherwise: a later answer does not speak of it.
 func (d *disks) check() {
 	for user, list := range maps.All(d.accepted) {
 		want := int64(0)
@@ -142,6 +144,7 @@ func (d *disks) check() {
 		if err := json.Unmarshal([]byte(text), &me); err != nil || me.Score < want {
 			d.t.Fatalf("user %s has %s, and %d was promised by %v, %v before the service said that it copies; %s", user, text, want, d.fine.Add(-diskLate), diskLate, d.restored)
 		}
+		d.accepted[user] = slices.DeleteFunc(list, func(p promise) bool { return p.total > me.Score })
 	}
 }
 
