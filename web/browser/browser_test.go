@@ -121,11 +121,11 @@ func newPage(t testing.TB, v viewport) *page {
 	if chromium.err != nil {
 		t.Fatalf("start chromium (Debian's package is chromium): %v", chromium.err)
 	}
-	return openPage(t, v, chromium.ctx, chromedp.WithNewBrowserContext())
+	return openPage(chromium.ctx, t, v, chromedp.WithNewBrowserContext())
 }
 
 // openPage opens a window of a browser.
-func openPage(t testing.TB, v viewport, browser context.Context, options ...chromedp.ContextOption) *page {
+func openPage(browser context.Context, t testing.TB, v viewport, options ...chromedp.ContextOption) *page {
 	t.Helper()
 	pageSlots <- struct{}{}
 	t.Cleanup(func() { <-pageSlots })

@@ -110,7 +110,7 @@ func newWindows(t *testing.T) (one, other *page) {
 	pairs.Lock()
 	defer pairs.Unlock()
 	one = newFamilyPage(t)
-	return one, openPage(t, phone, one.ctx)
+	return one, openPage(one.ctx, t, phone)
 }
 
 // newFamilyPage opens a window that takes the certificates of tests.
