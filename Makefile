@@ -91,7 +91,7 @@ test: build client programs
 	cd web && npm test
 	$(TEST_AS_BUILT) -timeout=40m -parallel=4 $(WITHOUT_RACE)
 ifdef RACE_DETECTOR
-	GORACE=atexit_sleep_ms=50 $(TEST) -timeout=20m $(RACE) $(UNDER_RACE)
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(TEST) -timeout=20m $(RACE) $(UNDER_RACE)
 	$(TEST_AS_BUILT) -timeout=20m -run '^($(TESTS_OF_TAGGED))$$' $(addprefix ./,$(sort $(dir $(TAGGED))))
 else
 	$(TEST_AS_BUILT) -timeout=20m $(UNDER_RACE)
@@ -138,7 +138,7 @@ fuzz:
 soak: build client programs
 	$(MAKE) fuzz FUZZTIME=1m
 	TEST_FORMS=all $(TEST_AS_BUILT) -count=1 -timeout=12h ./...
-	TEST_FORMS=all $(TEST) -count=1 -timeout=6h $(RACE) $(UNDER_RACE)
+	CGO_ENABLED=1 TEST_FORMS=all $(TEST) -count=1 -timeout=6h $(RACE) $(UNDER_RACE)
 
 # Left out are sizes that take long.
 bench-once: build

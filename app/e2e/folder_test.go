@@ -46,8 +46,8 @@ func TestDataFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	onFolder(t, dir, "token", "--user=9").Fails(t, 1, "no secret yet", "serve")
 	first := testenv.ServeFolder(t, dir)
-	testenv.Eventually(t, "four lines are printed", func() bool { return strings.Count(first.Stdout(), "\n") == 4 })
-	for _, word := range []string{dir, first.URL, "stepboard token --data " + dir + " --user 9", "Redis and Postgres"} {
+	testenv.Eventually(t, "six lines are printed", func() bool { return strings.Count(first.Stdout(), "\n") == 6 })
+	for _, word := range []string{dir, first.URL, "stepboard token --data " + dir + " --user 9", "Redis and Postgres", "/#code/"} {
 		if !strings.Contains(first.Stdout(), word) {
 			t.Errorf("nothing of %s is printed: %s", word, first.Stdout())
 		}
