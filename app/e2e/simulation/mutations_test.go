@@ -38,6 +38,7 @@ var changed = regexp.MustCompile(`(?m)^\+\+\+ b/(\S+)`)
 //	keep-sets-of-groups-when-somebody-hides   112
 //	keep-sums-of-archived-days                  1
 //	leave-out-absent-people-who-hide          101
+//	let-too-many-join                         136
 //	lift-exclusions-by-erasing                194
 //	log-in-as-the-erased-user                 123
 //	make-final-before-corrections               1
@@ -94,5 +95,15 @@ func TestSoakMutations(t *testing.T) {
 			}
 			t.Logf("%s", failing.Find(out))
 		})
+	}
+}
+
+// Each mutation still changes the code as it is.
+func TestMutationsApply(t *testing.T) {
+	t.Parallel()
+	for _, dir := range []string{"testdata/mutations", "../crash/testdata/mutations"} {
+		for _, patch := range harness.Mutations(t, dir) {
+			harness.Overlay(t, patch)
+		}
 	}
 }
