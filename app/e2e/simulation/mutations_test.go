@@ -101,7 +101,7 @@ func TestSoakMutations(t *testing.T) {
 // Each mutation still changes the code as it is.
 func TestMutationsApply(t *testing.T) {
 	t.Parallel()
-	for _, dir := range []string{"testdata/mutations", "../crash/testdata/mutations"} {
+	for _, dir := range []string{"testdata/mutations", "../crash/testdata/mutations", "../crash/testdata/power_cuts"} {
 		for _, patch := range harness.Mutations(t, dir) {
 			harness.Overlay(t, patch)
 		}
