@@ -59,6 +59,7 @@ TESTS_OF_TAGGED = $(shell grep -hoP '^func \KTest\w+' $(TAGGED) | paste -sd'|')
 TEST = TEST_BINARY=$(CURDIR)/stepboard scripts/with-servers $(GO) test -vet=off -ldflags='-s -w' $(if $(COSTS),-exec='$(CURDIR)/build/cost test')
 # With the flags of make build, tests use what it has compiled. The race detector needs C.
 TEST_AS_BUILT = CGO_ENABLED=0 $(TEST) -trimpath
+TEST_FOR_RACES = CGO_ENABLED=1 $(TEST) $(RACE)
 
 BENCHMARKED = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' '^func Benchmark' app handlers internal services))))
 
@@ -91,7 +92,7 @@ test: build client programs
 	cd web && npm test
 	$(TEST_AS_BUILT) -timeout=40m -parallel=4 $(WITHOUT_RACE)
 ifdef RACE_DETECTOR
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 $(TEST) -timeout=20m $(RACE) $(UNDER_RACE)
+	GORACE=atexit_sleep_ms=50 $(TEST_FOR_RACES) -timeout=20m $(UNDER_RACE)
 	$(TEST_AS_BUILT) -timeout=20m -run '^($(TESTS_OF_TAGGED))$$' $(addprefix ./,$(sort $(dir $(TAGGED))))
 else
 	$(TEST_AS_BUILT) -timeout=20m $(UNDER_RACE)
@@ -138,7 +139,7 @@ fuzz:
 soak: build client programs
 	$(MAKE) fuzz FUZZTIME=1m
 	TEST_FORMS=all $(TEST_AS_BUILT) -count=1 -timeout=12h ./...
-	CGO_ENABLED=1 TEST_FORMS=all $(TEST) -count=1 -timeout=6h $(RACE) $(UNDER_RACE)
+	TEST_FORMS=all $(TEST_FOR_RACES) -count=1 -timeout=6h $(UNDER_RACE)
 
 # Left out are sizes that take long.
 bench-once: build

@@ -93,7 +93,7 @@ func (w *world) openFolder(now models.Clock, gate *gate) (*stores.Stores, error)
 		useGate(work.Gorm, work.SQL, gate)
 	}
 	gate.free = func() bool {
-		return !slices.ContainsFunc(st.Works(), func(work stores.Work) bool { return work.SQL.Stats().InUse > 0 })
+		return !within("/reading.(*Shared)") && !slices.ContainsFunc(st.Works(), func(work stores.Work) bool { return work.SQL.Stats().InUse > 0 })
 	}
 	gate.dying = w.copyFolder
 	return st, nil

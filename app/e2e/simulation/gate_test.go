@@ -67,7 +67,7 @@ type gate struct {
 	gone   bool            // whether the client no longer waits for the answer
 	dead   bool            // nothing that the process does has any effect
 	away   map[string]bool // stores that the replica does not reach
-	free   func() bool     // whether no statement is under way; nil if that does not matter
+	free   func() bool     // whether other calls do not wait for this one; nil if that does not matter
 	died   chan struct{}   // closed when dead becomes true
 	dying  func()          // is called at that moment; may be nil
 }
@@ -143,7 +143,7 @@ func (g *gate) before(ctx context.Context, store string) fault {
 		g.struck = true
 		// What runs for several calls, in a goroutine of its own, goes on without the client.
 		// Then the answer is ignored, so that the step lasts until that work is done.
-		if g.gone = ctx.Value(clientKey{}) == nil || inBatch(); !g.gone {
+		if g.gone = ctx.Value(clientKey{}) == nil || within("/batch.(*Batcher"); !g.gone {
 			g.plan.act()
 		}
 	case interleave:
@@ -161,9 +161,9 @@ func (g *gate) before(ctx context.Context, store string) fault {
 	return noFault
 }
 
-// inBatch reports whether a batcher's goroutine calls it. The context there has the values of a
-// call's, and does not end with it.
-func inBatch() bool { return bytes.Contains(debug.Stack(), []byte("/batch.(*Batcher")) }
+// within reports whether a function of this name calls it: a batcher's goroutine, whose context has the values of a call's
+// and does not end with it, or a reading for several calls, for whose end the others of the process wait.
+func within(name string) bool { return bytes.Contains(debug.Stack(), []byte(name)) }
 
 // after is called after an operation that was executed, with what before has returned. It
 // returns an error if the reply is lost.
